@@ -1,0 +1,93 @@
+"""The contract of a two-player cooperative environment.
+
+An environment is a frozen, hashable dataclass of parameters (so that it can be static under `jit`) with pure methods.
+Nothing resets by itself: `step` returns the state that the step led to, ended or not, and whoever rolls episodes out
+resets at the edge (`autoreset`), so the final observation is never lost.
+"""
+
+import abc
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, PyTree
+
+
+class Environment(abc.ABC):
+    """Two seats, discrete actions, one common reward.
+
+    Seat 0 belongs to the best response or ad hoc agent, seat 1 to the teammate.
+    """
+
+    version: ClassVar[int] = 1
+    """Raised whenever the same state and actions would lead elsewhere."""
+
+    horizon: int
+    """Number of steps after which an episode is truncated."""
+
+    @property
+    @abc.abstractmethod
+    def observation_size(self) -> int:
+        """Length d of one seat's observation vector."""
+
+    @property
+    @abc.abstractmethod
+    def num_actions(self) -> tuple[int, int]:
+        """Number of actions of seat 0 and of seat 1."""
+
+    @abc.abstractmethod
+    def reset(self, key: PRNGKey) -> PyTree:
+        """Draw an initial state from p_0."""
+
+    @abc.abstractmethod
+    def step(self, key: PRNGKey, state: PyTree, actions: Actions) -> Outcome:
+        """Play one joint action. `terminated` and `truncated` are never both set."""
+
+    @abc.abstractmethod
+    def observe(self, state: PyTree) -> Observations:
+        """Both seats' observations of `state`, float32 [2, d]."""
+
+    @abc.abstractmethod
+    def render(self, state: PyTree) -> str:
+        """The state as text, for people."""
+
+    @property
+    def seats_alike(self) -> bool:
+        """Whether the seats may be swapped: same actions, same rules, same distribution of starts."""
+        return self.num_actions[0] == self.num_actions[1]
+
+    @property
+    def conventions(self) -> tuple[str, ...]:
+        """Names of the known coverage set's members; empty where it is not known."""
+        return ()
+
+    @property
+    def convention_payoffs(self) -> tuple[tuple[float, ...], ...]:
+        """Return of convention `row` (seat 0) with a partner that follows convention `column`."""
+        return ()
+
+    def convention(self, state: PyTree, seat: int) -> Int[Array, ""]:
+        """Which convention `seat` followed in the episode that ended in `state`.
+
+        Returns an index into `conventions`, or `len(conventions)` for none of them.
+        """
+        del state, seat
+        return jnp.int32(len(self.conventions))
+
+
+def autoreset(outcome: Outcome, fresh_state: PyTree) -> PyTree:
+    """The state to go on from: `fresh_state` where the episode ended, else where the step led."""
+    ended = outcome.terminated | outcome.truncated
+    return jax.tree.map(lambda fresh, old: jnp.where(ended, fresh, old), fresh_state, outcome.state)
+
+
+def time_limit(time: Int[Array, ""], horizon: int, terminated: Flag) -> Flag:
+    """Whether the time limit, rather than the game, ends the episode after `time` steps."""
+    return (time >= horizon) & ~terminated
+
+
+def one_hot_cell(position: Int[Array, "2"], rows: int, columns: int) -> Float[Array, "cells"]:
+    """One-hot of a grid cell in row-major order."""
+    return jax.nn.one_hot(position[0] * columns + position[1], rows * columns, dtype=jnp.float32)

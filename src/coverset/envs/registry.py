@@ -1,0 +1,90 @@
+"""Where a name becomes an environment: built in, installed entry point, or `module:function`."""
+
+import dataclasses
+import importlib
+import inspect
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import Any
+
+from coverset.checks import one_of
+from coverset.envs.base import Environment
+from coverset.envs.foraging import Foraging
+from coverset.envs.matrix import MatrixGame
+from coverset.envs.reaching import WEIGHTED, Reaching
+
+ENTRY_POINT_GROUP = "coverset.environments"
+
+Factory = Callable[..., Environment]
+
+
+def _weighted_reaching(**parameters: Any) -> Reaching:
+    return Reaching(**{"payoffs": WEIGHTED, "ends_apart": True, **parameters})
+
+
+_BUILT_IN: dict[str, Factory] = {
+    "matrix": MatrixGame,
+    "reaching": Reaching,
+    "weighted-reaching": _weighted_reaching,
+    "foraging": Foraging,
+}
+
+
+def names() -> list[str]:
+    """Every environment that `make` knows by name: the built-in ones, then installed entry points."""
+    installed = {entry.name for entry in entry_points(group=ENTRY_POINT_GROUP)}
+    return list(_BUILT_IN) + sorted(installed - set(_BUILT_IN))
+
+
+def make(name: str, **parameters: Any) -> Environment:
+    """Build the environment called `name` with `parameters` of its own.
+
+    Args:
+      name: a built-in name, an entry point of the group `coverset.environments`, or `module:function`.
+      **parameters: passed to the environment; unknown ones are refused with a list of the known.
+    """
+    environment = _call(name, _factory(name), parameters)
+    if not isinstance(environment, Environment):
+        raise TypeError(f"Environment '{name}' must build a coverset Environment, got {type(environment).__name__}.")
+    return environment
+
+
+def parameters_of(environment: Environment) -> dict[str, Any]:
+    """The parameters with which `make` would build this environment again."""
+    if not dataclasses.is_dataclass(environment):
+        return {}
+    return {field.name: getattr(environment, field.name) for field in dataclasses.fields(environment) if field.init}
+
+
+def _factory(name: str) -> Factory:
+    if name in _BUILT_IN:
+        return _BUILT_IN[name]
+    if ":" in name:
+        return _import(name)
+    one_of("environment", name, names())
+    return entry_points(group=ENTRY_POINT_GROUP)[name].load()
+
+
+def _import(name: str) -> Factory:
+    module_name, _, function_name = name.partition(":")
+    try:
+        return getattr(importlib.import_module(module_name), function_name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"environment '{name}' must name an importable module:function, but {error}.") from error
+
+
+def _call(name: str, factory: Factory, parameters: dict[str, Any]) -> Environment:
+    known = _accepted(factory)
+    for parameter in parameters:
+        if known is not None and parameter not in known:
+            raise ValueError(f"Environment '{name}' takes {', '.join(known) or 'no parameters'}, got '{parameter}'.")
+    return factory(**parameters)
+
+
+def _accepted(factory: Factory) -> list[str] | None:
+    """Names of the parameters a factory takes, or None where it takes any."""
+    target = Reaching if factory is _weighted_reaching else factory
+    signature = inspect.signature(target)
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
+        return None
+    return list(signature.parameters)
