@@ -1,0 +1,101 @@
+"""`coverset generate`: teammates for an environment."""
+
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from coverset.cli.shared import enable_compilation_cache, key_values, option, seed_list, stop_on_interrupt
+from coverset.config import GenerateSettings
+from coverset.presets import generate_settings
+
+DESCRIPTION = """Train K pairs of best responses and teammates such that each best response is the best match only for
+its own teammate. Settings below show the defaults of the chosen environment, method and preset.
+
+Examples:
+  coverset generate matrix --seeds 0..15
+  coverset generate weighted-reaching --method brdiv --alpha 0.5 --out runs/brdiv-half
+  coverset generate reaching --env-args size=7 horizon=80 --population-size 4
+  coverset generate my_package.games:kitchen --total-steps 2000000
+"""
+
+
+@dataclass(frozen=True)
+class Generate:
+    """Options of the command; the rest are settings of the training itself."""
+
+    env: tyro.conf.Positional[str]
+    """Environment: matrix, reaching, weighted-reaching, foraging, an installed one, or module:function."""
+    settings: Annotated[GenerateSettings, tyro.conf.arg(name="")]
+    method: str = "lbrdiv"
+    """Method: lbrdiv, brdiv, lipo or independent."""
+    preset: str = "fast"
+    """Where the defaults of the settings come from: fast or paper."""
+    seeds: tuple[str, ...] = ("0",)
+    """Seeds, one run each; 0..15 means all from 0 to 15."""
+    out: Path | None = None
+    """Directory of the runs (default: runs/ENV-METHOD-PRESET)."""
+    resume: bool = False
+    """Go on with runs that were stopped or killed, and skip those that are done."""
+    env_args: tuple[str, ...] = field(default=())
+    """Parameters of the environment as NAME=VALUE, values as JSON or plain text."""
+    json: bool = False
+    """Print one JSON object on standard output and nothing else there."""
+
+
+def main(arguments: list[str]) -> int:
+    """Parse, run, print."""
+    command = parse(arguments)
+    enable_compilation_cache()
+
+    from coverset.cli.progress import GenerateProgress
+    from coverset.generate import Stopped, generate
+
+    overrides = {name: getattr(command.settings, name) for name in GenerateSettings.__dataclass_fields__}
+    with stop_on_interrupt() as should_stop, GenerateProgress(quiet=command.json, should_stop=should_stop) as progress:
+        try:
+            summaries = generate(
+                command.env,
+                method=command.method,
+                preset=command.preset,
+                seeds=seed_list(command.seeds),
+                out=command.out,
+                resume=command.resume,
+                env_parameters=key_values("env_args", command.env_args),
+                reporter=progress,
+                **overrides,
+            )
+        except Stopped as stopped:
+            print(f"coverset: {stopped} Repeat the command with --resume.", file=sys.stderr)
+            return 130
+    show(summaries, as_json=command.json)
+    return 0
+
+
+def parse(arguments: list[str]) -> Generate:
+    """Read the options; the settings' defaults are those of the chosen environment, method and preset."""
+    env = arguments[0] if arguments and not arguments[0].startswith("-") else "matrix"
+    if env == "matrix" and (not arguments or arguments[0] != "matrix") and not {"-h", "--help"} & set(arguments):
+        raise ValueError("generate needs an environment as its first argument, for example: coverset generate matrix.")
+    method = option(arguments, "--method", "lbrdiv")
+    defaults = generate_settings(env, method, option(arguments, "--preset", "fast"))
+    return tyro.cli(
+        Generate,
+        prog="coverset generate",
+        description=DESCRIPTION,
+        args=arguments,
+        default=Generate(env=env, settings=defaults, method=method),
+    )
+
+
+def show(summaries: list[dict[str, Any]], *, as_json: bool) -> None:
+    """Print what was found."""
+    if as_json:
+        print(json.dumps({"runs": summaries}))
+        return
+    from coverset.cli.tables import print_summaries
+
+    print_summaries(summaries)

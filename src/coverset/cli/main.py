@@ -1,0 +1,69 @@
+"""The command line: finds the command, and turns the caller's mistakes into one sentence and exit code 2."""
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+COMMANDS = {
+    "generate": "train teammates that cover the conventions of an environment",
+    "solve": "the exact minimum coverage set of a matrix game",
+    "demo": "generate teammates for the matrix game by three methods and compare them",
+}
+
+USAGE = """usage: coverset COMMAND [options]
+
+{commands}
+
+Examples:
+  coverset generate weighted-reaching --seeds 0 1 2 3
+  coverset generate matrix --method brdiv --seeds 0..15 --json
+  coverset solve matrix
+
+`coverset COMMAND --help` tells all about a command.
+"""
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the `coverset` program."""
+    sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command and return its exit code."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_usage())
+        return 0 if arguments else BAD_INPUT
+    if arguments[0] == "--version":
+        from importlib.metadata import version
+
+        print(version("coverset"))
+        return 0
+    try:
+        return _command(arguments[0])(arguments[1:])
+    except (ValueError, TypeError, OSError) as error:
+        print(f"coverset: {_sentence(error)}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("coverset: interrupted.", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _usage() -> str:
+    return USAGE.format(commands="\n".join(f"  {name:<10} {purpose}" for name, purpose in COMMANDS.items()))
+
+
+def _command(name: str) -> Callable[[list[str]], int]:
+    """The command's entry point, imported only now: `--help` should not wait for JAX."""
+    from coverset.checks import one_of
+
+    one_of("command", name, COMMANDS)
+    return import_module(f"coverset.cli.{name}").main
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"cannot use {error.filename}: {error.strerror}."
+    return " ".join(str(error).split())

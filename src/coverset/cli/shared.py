@@ -1,0 +1,70 @@
+"""What several commands need at the edge: the compilation cache, Ctrl-C, small parsers."""
+
+import json
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+
+def enable_compilation_cache() -> None:
+    """Keep compiled programs in the user's cache directory, so that a second start is quick."""
+    import jax
+    from platformdirs import user_cache_path
+
+    if jax.config.jax_compilation_cache_dir is None:  # pyright: ignore[reportAttributeAccessIssue]
+        jax.config.update("jax_compilation_cache_dir", str(user_cache_path("coverset") / "jax"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+@contextmanager
+def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
+    """Within the block the first Ctrl-C only raises a flag, so that work can stop in order; the second interrupts."""
+    asked = False
+
+    def ask(signum: int, frame: Any) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def option(arguments: Sequence[str], name: str, default: str) -> str:
+    """The value of an option, before the real parsing: other defaults depend on it."""
+    for position, argument in enumerate(arguments):
+        if argument == name and position + 1 < len(arguments):
+            return arguments[position + 1]
+        if argument.startswith(f"{name}="):
+            return argument.partition("=")[2]
+    return default
+
+
+def seed_list(words: Sequence[str]) -> list[int]:
+    """Read seeds: whole numbers, and ranges such as 0..15."""
+    seeds: list[int] = []
+    for word in words:
+        first, dots, last = word.partition("..")
+        if not first.isdigit() or (dots and not last.isdigit()) or (dots and int(last) < int(first)):
+            raise ValueError(f"seeds must be whole numbers from 0 on, or ranges such as 0..15, got '{word}'.")
+        seeds.extend(range(int(first), int(last if dots else first) + 1))
+    return seeds
+
+
+def key_values(name: str, words: Sequence[str]) -> dict[str, Any]:
+    """Read NAME=VALUE words; values are JSON where they can be, else plain text."""
+    values = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise ValueError(f"{name} must be given as NAME=VALUE, got '{word}'.")
+        try:
+            values[key.replace("-", "_")] = json.loads(text)
+        except json.JSONDecodeError:
+            values[key.replace("-", "_")] = text
+    return values

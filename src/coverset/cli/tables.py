@@ -1,0 +1,35 @@
+"""Results as tables for people."""
+
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+
+def print_summaries(summaries: list[dict[str, Any]]) -> None:
+    """One row per run: what was found, how well pairs play, how long it took."""
+    console = Console()
+    first = summaries[0]
+    table = Table(title=f"{first['env']}: {first['method']}, preset {first['preset']}")
+    for column in ("seed", "found", "self-play", "cross-play", "constraints", "seconds", "what the teammates do"):
+        table.add_column(column, justify="left" if column.startswith("what") else "right", overflow="fold")
+    for summary in summaries:
+        table.add_row(*_cells(summary))
+    console.print(table)
+
+
+def _cells(summary: dict[str, Any]) -> tuple[str, ...]:
+    returns = np.array(summary["cross_play"])
+    cross = returns[~np.eye(len(returns), dtype=bool)]
+    size = summary["coverage_size"]
+    violated = summary["constraints_violated"]
+    return (
+        str(summary["seed"]),
+        "unknown" if size is None else f"{summary['coverage_found']} of {size}",
+        f"{np.diagonal(returns).mean():.3g}",
+        f"{cross.mean():.3g}",
+        "all hold" if violated == 0 else f"{violated} violated",
+        f"{summary['train_seconds']:.0f}",
+        "; ".join(summary["conventions"]),
+    )

@@ -1,0 +1,120 @@
+"""Settings of teammate generation: one frozen dataclass, checked when it is built; derived sizes are properties."""
+
+import math
+from dataclasses import dataclass
+
+from coverset.checks import at_least, between, one_of, positive
+
+VALUE_STATES = ("initial", "batch")
+
+
+@dataclass(frozen=True)
+class GenerateSettings:
+    """Hyperparameters of teammate generation. The paper's symbol stands behind each, where it has one."""
+
+    population_size: int
+    """Number of pairs (best response, teammate) to train: K."""
+    total_steps: int
+    """Environment steps to train for, over all environments: T."""
+    hidden_sizes: tuple[int, ...] = (64, 64)
+    """Widths of the hidden layers of every policy and of the critic."""
+    learning_rate: float = 1e-3
+    """Adam's step size for the policies: lambda_pi."""
+    critic_learning_rate: float = 1e-3
+    """Adam's step size for the critic: lambda_V."""
+    anneal: bool = False
+    """Whether both learning rates fall linearly to zero over the run."""
+    margin: float = 0.5
+    """By how much a pair must beat its cross-play: tau."""
+    multiplier_rate: float = 0.05
+    """Step size of L-BRDiv's Lagrange multipliers: lambda_alpha."""
+    multiplier_interval: int = 1
+    """Updates between two steps of the multipliers: T_lagrange."""
+    multiplier_ceiling: float = math.inf
+    """Upper bound of every multiplier."""
+    alpha: float = 1.0
+    """Weight of cross-play in BRDiv and LIPO."""
+    discount: float = 0.99
+    """Discount rate: gamma."""
+    gae_decay: float = 0.95
+    """lambda of generalised advantage estimation; 0 gives the one-step advantage of Algorithm 1."""
+    envs_per_pair: int = 16
+    """Environments in each cell of the pair grid."""
+    extra_self_play: int = 0
+    """Further environments in each self-play cell; they sharpen its estimates and leave the objective as it is."""
+    rollout_length: int = 16
+    """Steps between two updates: T_update."""
+    epochs: int = 4
+    """Passes over each rollout."""
+    minibatches: int = 1
+    """Parts of a rollout, along time, that each take an optimiser step of their own."""
+    clip: float = 0.2
+    """Clipping range of the probability ratio."""
+    max_grad_norm: float = 0.5
+    """Bound of the gradient norm of each policy, and of the critic."""
+    entropy: float = 0.01
+    """Entropy bonus in units of the self-play weight: w_ent."""
+    entropy_final: float | None = None
+    """Entropy bonus at the end of the run, reached linearly; constant if not given."""
+    scale_advantages: bool = True
+    """Whether each policy's advantages are measured in units of their root mean square in the rollout."""
+    relative_weights: bool = True
+    """Whether each policy's loss is measured in units of its self-play weight w_ii."""
+    value_states: str = "initial"
+    """States at which the critic estimates pair returns for the multipliers: fresh `initial` states (the expectation
+    over p_0 in the Lagrange dual) or states of the `batch` (Algorithm 1)."""
+    value_samples: int = 64
+    """Number of such states."""
+    target_rate: float = 1.0
+    """Share of the critic that its target network takes over after each update; 1 means no separate target."""
+    chunk_steps: int = 50_000
+    """Environment steps between two rows of metrics; they run as one compiled dispatch."""
+    seeds_together: int = 1
+    """Seeds that train side by side in one compiled program: faster where networks are small."""
+
+    def __post_init__(self) -> None:
+        at_least("population_size", self.population_size, 2, "so that cross-play pairs exist")
+        for name in ("learning_rate", "critic_learning_rate", "clip", "max_grad_norm", "target_rate"):
+            positive(name, getattr(self, name))
+        for name in ("multiplier_rate", "multiplier_ceiling", "alpha", "entropy", "margin", "extra_self_play"):
+            at_least(name, getattr(self, name), 0)
+        for name in ("total_steps", "multiplier_interval", "envs_per_pair", "rollout_length", "epochs", "minibatches"):
+            at_least(name, getattr(self, name), 1)
+        for name in ("value_samples", "chunk_steps", "seeds_together"):
+            at_least(name, getattr(self, name), 1)
+        for name in ("discount", "gae_decay", "target_rate"):
+            between(name, getattr(self, name), 0, 1)
+        if self.entropy_final is not None:
+            at_least("entropy_final", self.entropy_final, 0)
+        if not self.hidden_sizes or min(self.hidden_sizes) < 1:
+            raise ValueError(f"hidden_sizes must list at least one width above 0, got {self.hidden_sizes}.")
+        if self.rollout_length % self.minibatches:
+            raise ValueError(
+                f"minibatches must divide rollout_length, got {self.minibatches} for {self.rollout_length} steps."
+            )
+        one_of("value_states", self.value_states, VALUE_STATES)
+
+    @property
+    def num_envs(self) -> int:
+        """Environments of the whole pair grid."""
+        return self.population_size * (self.population_size * self.envs_per_pair + self.extra_self_play)
+
+    @property
+    def steps_per_update(self) -> int:
+        """Environment steps of one rollout over the grid."""
+        return self.num_envs * self.rollout_length
+
+    @property
+    def num_updates(self) -> int:
+        """Rollouts of the whole run."""
+        return math.ceil(self.total_steps / self.steps_per_update)
+
+    @property
+    def updates_per_chunk(self) -> int:
+        """Updates of one compiled dispatch."""
+        return max(1, min(self.num_updates, round(self.chunk_steps / self.steps_per_update)))
+
+    @property
+    def num_chunks(self) -> int:
+        """Dispatches of the whole run; the last may train a little beyond `total_steps`."""
+        return math.ceil(self.num_updates / self.updates_per_chunk)

@@ -1,0 +1,63 @@
+"""What each policy does, in words of the environment, and which members of the coverage set a population holds."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from coverset.envs.base import Environment
+
+RARE = 0.01
+"""Conventions followed less often than this are not worth a word."""
+DOMINANT = 0.5
+"""A policy has a convention if it follows it in more than this share of its self-play."""
+
+
+def convention_shares(followed: Int[np.ndarray, "K n"], num_conventions: int) -> Float[np.ndarray, "K c"]:
+    """How often each policy followed each convention; the last column is 'none of them'."""
+    return np.stack([np.bincount(row, minlength=num_conventions + 1) / len(row) for row in followed])
+
+
+def in_words(environment: Environment, shares: Float[np.ndarray, "c"]) -> str:
+    """For example 'corner A 97%, no convention 3%', the most frequent first."""
+    names = (*environment.conventions, "no convention")
+    order = np.argsort(-shares, kind="stable")
+    return ", ".join(f"{names[c]} {shares[c]:.0%}" for c in order if shares[c] >= RARE)
+
+
+def members_found(
+    environment: Environment, best_response_shares: Float[np.ndarray, "K c"], teammate_shares: Float[np.ndarray, "K c"]
+) -> list[int | None]:
+    """For every pair, the member of the known coverage set that it calls for, or None.
+
+    A pair holds member m if its best response follows m most of the time and m is indeed a best response to what its
+    teammate does: m maximises sum_c P(teammate follows c) payoff[m, c].
+    """
+    payoffs = np.asarray(environment.convention_payoffs)
+    found: list[int | None] = []
+    for own, partner in zip(best_response_shares, teammate_shares, strict=True):
+        member = int(np.argmax(own))
+        if member >= len(payoffs) or own[member] <= DOMINANT:
+            found.append(None)
+            continue
+        values = payoffs @ partner[: payoffs.shape[1]]
+        found.append(member if values[member] >= values.max() - 1e-9 else None)
+    return found
+
+
+def describe(
+    environment: Environment, best_response_shares: Float[np.ndarray, "K c"], teammate_shares: Float[np.ndarray, "K c"]
+) -> dict[str, Any]:
+    """The part of a summary that says what a population does and what it covers."""
+    members = members_found(environment, best_response_shares, teammate_shares)
+    names = environment.conventions
+    known = bool(names)
+    return {
+        "conventions": [in_words(environment, shares) for shares in teammate_shares] if known else [],
+        "best_response_conventions": [in_words(environment, shares) for shares in best_response_shares]
+        if known
+        else [],
+        "covers": [None if member is None else names[member] for member in members],
+        "coverage_found": len(set(members) - {None}) if known else None,
+        "coverage_size": len(names) if known else None,
+    }

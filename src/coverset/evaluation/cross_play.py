@@ -1,0 +1,62 @@
+"""Any population crossed with any other, and what the pairs' returns say about the paper's constraints."""
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from coverset.envs.base import Environment
+from coverset.learning.rollout import Episode, play_trial
+from coverset.policies.base import Policy
+from coverset.types import PRNGKey
+
+
+def cross_play(
+    key: PRNGKey,
+    environment: Environment,
+    first: Policy,
+    second: Policy,
+    *,
+    trials: int,
+    episodes: int = 1,
+    discount: float = 1.0,
+) -> Episode:
+    """Play every policy of `first` in seat 0 with every policy of `second` in seat 1.
+
+    Args:
+      first: a policy whose arrays are stacked on a leading axis of P members.
+      second: the same with Q members.
+      trials: independent trials of each pair.
+      episodes: episodes in a trial, over which memories are kept.
+    Returns:
+      An `Episode` whose fields have leading axes [P, Q, trials, episodes].
+    """
+    pairs = (member_count(first), member_count(second))
+    keys = jax.random.split(key, (*pairs, trials))
+    return _cross_play(keys, environment, first, second, episodes, discount)
+
+
+def member_count(stacked: Policy) -> int:
+    """Length of the leading axis of a stacked policy."""
+    return jax.tree.leaves(eqx.filter(stacked, eqx.is_array))[0].shape[0]
+
+
+@eqx.filter_jit
+def _cross_play(keys, environment: Environment, first: Policy, second: Policy, episodes: int, discount: float):
+    trial = partial(play_trial, episodes=episodes, discount=discount)
+    over_trials = eqx.filter_vmap(lambda key, p, q: trial(key, environment, (p, q)), in_axes=(0, None, None))
+    over_second = eqx.filter_vmap(over_trials, in_axes=(0, None, eqx.if_array(0)))
+    return eqx.filter_vmap(over_second, in_axes=(0, eqx.if_array(0), None))(keys, first, second)
+
+
+def constraint_gaps(pair_returns: Float[np.ndarray, "K K"], margin: float) -> Float[np.ndarray, "2 K K"]:
+    """Slack of the paper's two sets of constraints, by the measured returns; NaN on the diagonals.
+
+    [0]_ij = R_ii - R_ji - margin  (another best response)      [1]_ij = R_ii - R_ij - margin  (another teammate)
+    """
+    own = np.diagonal(pair_returns)[:, None]
+    slack = np.stack([own - pair_returns.T - margin, own - pair_returns - margin])
+    slack[:, np.eye(len(pair_returns), dtype=bool)] = np.nan
+    return slack

@@ -1,0 +1,66 @@
+"""The K matched pairs as one object: stacked parameters, saved and loaded without running anybody's code."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.storage import DamagedFile, load_tensors, save_tensors
+
+FORMAT = "coverset population 1"
+
+
+class Population(NamedTuple):
+    """K best responses and K teammates; arrays have a leading axis of members."""
+
+    best_responses: NetworkPolicy
+    teammates: NetworkPolicy
+
+
+def members(policies: NetworkPolicy, *indices: int) -> NetworkPolicy:
+    """Some members of a stacked policy, still stacked."""
+    chosen = jnp.array(indices, jnp.int32)
+    return jax.tree.map(lambda x: x[chosen], policies)
+
+
+def save_population(path: Path, population: Population, metadata: dict[str, Any]) -> None:
+    """Write both stacks; tensors are called `best_responses.0.weight` and so on, with a leading axis of members."""
+    tensors = {
+        name: np.asarray(tensor)
+        for role, policies in population._asdict().items()
+        for name, tensor in _named_layers(role, policies.mlp)
+    }
+    save_tensors(path, tensors, {"format": FORMAT, **metadata})
+
+
+def load_population(path: Path) -> tuple[Population, dict[str, Any]]:
+    """Read what `save_population` wrote, and its metadata."""
+    tensors, metadata = load_tensors(path)
+    if metadata.get("format") != FORMAT:
+        raise DamagedFile(f"{path} holds '{metadata.get('format')}' where '{FORMAT}' was expected.")
+    return Population(*(NetworkPolicy(_layers(path, role, tensors)) for role in Population._fields)), metadata
+
+
+def _named_layers(role: str, mlp: MLP) -> list[tuple[str, jax.Array]]:
+    layers = enumerate(zip(mlp.weights, mlp.biases, strict=True))
+    return [(f"{role}.{n}.{kind}", x) for n, layer in layers for kind, x in zip(("weight", "bias"), layer, strict=True)]
+
+
+def _layers(path: Path, role: str, tensors: dict[str, np.ndarray]) -> MLP:
+    count = sum(name.startswith(f"{role}.") and name.endswith(".weight") for name in tensors)
+    try:
+        weights = tuple(jnp.asarray(tensors[f"{role}.{n}.weight"]) for n in range(count))
+        biases = tuple(jnp.asarray(tensors[f"{role}.{n}.bias"]) for n in range(count))
+    except KeyError as error:
+        raise DamagedFile(f"{path} lacks the tensor {error}.") from error
+    shapes_fit = count > 0 and all(
+        w.ndim == 3 and b.shape == (w.shape[0], w.shape[2]) for w, b in zip(weights, biases, strict=True)
+    )
+    chained = all(a.shape[2] == b.shape[1] for a, b in pairwise(weights))
+    if not (shapes_fit and chained):
+        raise DamagedFile(f"{path} holds layers of {role} whose shapes do not fit together.")
+    return MLP(weights, biases)

@@ -1,0 +1,114 @@
+"""Named settings per environment: `paper` follows the appendix tables, `fast` is tuned for two CPU cores."""
+
+from typing import Any
+
+from coverset.checks import one_of
+from coverset.config import GenerateSettings
+
+PRESETS = ("fast", "paper")
+
+_PAPER_COMMON: dict[str, Any] = {
+    # Algorithm 1: one-step advantages, a target critic, multipliers by the critic's values of the batch.
+    "gae_decay": 0.0,
+    "target_rate": 0.05,
+    "value_states": "batch",
+    "multiplier_interval": 10,
+}
+
+_PAPER_REACHING: dict[str, Any] = {
+    **_PAPER_COMMON,
+    "population_size": 4,
+    "total_steps": 32_000_000,
+    "hidden_sizes": (128, 256, 256, 128),
+    "learning_rate": 1e-4,
+    "critic_learning_rate": 1e-4,
+    "multiplier_rate": 0.5,
+    "envs_per_pair": 10,
+    "rollout_length": 8,
+    "entropy": 5e-3,
+}
+
+_FAST_REACHING: dict[str, Any] = {
+    "population_size": 4,
+    "total_steps": 1_000_000,
+    "hidden_sizes": (64, 64),
+    "entropy": 0.05,
+    "entropy_final": 0.005,
+    "minibatches": 4,
+}
+
+_GENERATE: dict[str, dict[str, dict[str, Any]]] = {
+    "matrix": {
+        "paper": {
+            **_PAPER_COMMON,
+            "population_size": 3,
+            "total_steps": 1_000_000,
+            "hidden_sizes": (32, 32),
+            "margin": 1.0,
+            # 40 threads over nine pairs: five environments in each.
+            "envs_per_pair": 5,
+            "rollout_length": 2,
+            "entropy": 1e-3,
+            "scale_advantages": False,
+        },
+        "fast": {
+            "population_size": 3,
+            "total_steps": 300_000,
+            "hidden_sizes": (32, 32),
+            "margin": 1.0,
+            "envs_per_pair": 8,
+            "rollout_length": 2,
+            "entropy": 0.1,
+            "scale_advantages": False,
+            "chunk_steps": 3_000,
+        },
+    },
+    "reaching": {"paper": {**_PAPER_REACHING, "margin": 0.2}, "fast": {**_FAST_REACHING, "margin": 0.2}},
+    "weighted-reaching": {"paper": {**_PAPER_REACHING, "margin": 0.5}, "fast": {**_FAST_REACHING, "margin": 0.5}},
+    "foraging": {
+        "paper": {
+            **_PAPER_COMMON,
+            "population_size": 6,
+            "total_steps": 240_000_000,
+            "hidden_sizes": (128, 128),
+            "learning_rate": 1e-4,
+            "critic_learning_rate": 1e-4,
+            "multiplier_rate": 0.05,
+            "margin": 0.1,
+            # 160 threads over 36 pairs: four in each, and the rest in self-play.
+            "envs_per_pair": 4,
+            "extra_self_play": 3,
+            "rollout_length": 8,
+            "entropy": 8e-4,
+        },
+        "fast": {
+            "population_size": 6,
+            "total_steps": 8_000_000,
+            "hidden_sizes": (128, 128),
+            "margin": 0.1,
+            "multiplier_rate": 0.005,
+            "envs_per_pair": 8,
+            "extra_self_play": 32,
+            "entropy": 0.01,
+            "minibatches": 4,
+            "chunk_steps": 100_000,
+        },
+    },
+}
+
+_OTHER_ENVIRONMENTS: dict[str, Any] = {"population_size": 4, "total_steps": 2_000_000, "minibatches": 4}
+"""Where nobody has tuned anything yet."""
+
+_ALPHA: dict[str, dict[str, float]] = {
+    "brdiv": {"matrix": 1.0, "reaching": 10.0, "weighted-reaching": 1.0, "foraging": 0.4},
+    "lipo": {"matrix": 0.5, "reaching": 8.0, "weighted-reaching": 0.25, "foraging": 0.08},
+}
+"""The paper's table of alpha for the baselines."""
+
+
+def generate_settings(environment: str, method: str, preset: str, **overrides: Any) -> GenerateSettings:
+    """The preset's settings for an environment and a method, with some of them replaced."""
+    one_of("preset", preset, PRESETS)
+    settings = _GENERATE.get(environment, {}).get(preset, _OTHER_ENVIRONMENTS)
+    alpha = _ALPHA.get(method, {}).get(environment, GenerateSettings.alpha)
+    return GenerateSettings(**{"alpha": alpha, **settings, **overrides})

@@ -1,0 +1,115 @@
+"""Pictures of one generation run, drawn from its files: the cross-play matrix, and training over time."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from coverset.storage import write_bytes
+
+STYLE: Any = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "coverset"}
+MEMBER_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", "#999999")
+
+
+def draw_run(directory: Path, summary: dict[str, Any]) -> None:
+    """Write `figures/cross-play.png` and `figures/training.png` of a run."""
+    lines = (directory / "metrics.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    save_figure(directory / "figures" / "cross-play.png", cross_play_figure([summary]))
+    save_figure(directory / "figures" / "training.png", training_figure(summary, rows))
+
+
+def save_figure(path: Path, figure: Figure) -> None:
+    """Write a figure as PNG or SVG, by the ending of `path`."""
+    buffer = io.BytesIO()
+    metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
+    with mpl.rc_context(STYLE):
+        figure.savefig(buffer, format=path.suffix[1:], dpi=150, metadata=metadata)
+    write_bytes(path, buffer.getvalue())
+
+
+def cross_play_figure(summaries: list[dict[str, Any]]) -> Figure:
+    """Heat maps of cross-play returns side by side, one per summary, on one colour scale."""
+    size = summaries[0]["population_size"]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(max(4.2, 1.5 + 0.62 * size) * len(summaries), 2.4 + 0.55 * size), layout="constrained")
+        axes = figure.subplots(1, len(summaries), squeeze=False)[0]
+        top = max(np.max(summary["cross_play"]) for summary in summaries)
+        for ax, summary in zip(axes, summaries, strict=True):
+            _heat_map(ax, summary, top)
+    return figure
+
+
+def _heat_map(ax: Axes, summary: dict[str, Any], top: float) -> None:
+    matrix = np.array(summary["cross_play"])
+    low = min(0.0, matrix.min())
+    ax.imshow(matrix, cmap="viridis", vmin=low, vmax=top)
+    for (i, j), value in np.ndenumerate(matrix):
+        bright = (value - low) / (top - low + 1e-9) > 0.6
+        weight = "bold" if i == j else "normal"
+        ax.text(j, i, f"{value:.3g}", ha="center", va="center", color="black" if bright else "white", weight=weight)
+    names = [covered or "none" for covered in summary["covers"]]
+    ax.set_xticks(range(len(matrix)), [f"{n + 1}" for n in range(len(matrix))])
+    ax.set_yticks(range(len(matrix)), [f"{n + 1}: {name}" for n, name in enumerate(names)])
+    ax.set(xlabel="teammate", ylabel="best response: what it covers")
+    found = (
+        "" if summary["coverage_size"] is None else f"\n{summary['coverage_found']} of {summary['coverage_size']} found"
+    )
+    ax.set_title(f"{summary['env']}, {summary['method']}, seed {summary['seed']}{found}")
+    ax.spines[:].set_visible(False)
+
+
+def training_figure(summary: dict[str, Any], rows: list[dict[str, Any]]) -> Figure:
+    """Returns, coverage, constraint gaps and multipliers of every pair over training."""
+    steps = np.array([row["env_steps"] for row in rows])
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9, 6), layout="constrained")
+        panels = figure.subplots(2, 2, sharex=True)
+        _draw_returns(panels[0, 0], steps, rows)
+        _draw_coverage(panels[0, 1], steps, rows, summary)
+        _draw_per_pair(panels[1, 0], steps, [row["gaps"] for row in rows], "constraint gap (critic)")
+        panels[1, 0].axhline(0, color="black", linewidth=0.8)
+        if rows and rows[0]["multipliers"] is not None:
+            _draw_per_pair(panels[1, 1], steps, [row["multipliers"] for row in rows], "Lagrange multiplier")
+        else:
+            panels[1, 1].set_axis_off()
+            panels[1, 1].text(0.5, 0.5, f"{summary['method']} has constant weights", ha="center")
+        for ax in panels[1]:
+            ax.set_xlabel("environment steps")
+        figure.suptitle(f"{summary['env']}, {summary['method']}, seed {summary['seed']}")
+    return figure
+
+
+def _draw_returns(ax: Axes, steps: np.ndarray, rows: list[dict[str, Any]]) -> None:
+    for name, label, colour in (
+        ("self_play_return", "self-play", MEMBER_COLOURS[0]),
+        ("cross_play_return", "cross-play", MEMBER_COLOURS[4]),
+    ):
+        ax.plot(steps, [np.nan if row[name] is None else row[name] for row in rows], label=label, color=colour)
+    ax.set(ylabel="mean return while training")
+    ax.legend(frameon=False)
+
+
+def _draw_coverage(ax: Axes, steps: np.ndarray, rows: list[dict[str, Any]], summary: dict[str, Any]) -> None:
+    ax.step(steps, [row["coverage_found"] for row in rows], where="post", color=MEMBER_COLOURS[2])
+    if summary["coverage_size"]:
+        ax.axhline(summary["coverage_size"], color="black", linewidth=0.8, linestyle="--")
+        ax.set_ylim(0, summary["coverage_size"] + 0.5)
+    ax.set(ylabel="members of the coverage set found")
+
+
+def _draw_per_pair(ax: Axes, steps: np.ndarray, records: list[dict[str, list]], label: str) -> None:
+    """A line per constraint: colour is the pair it protects, solid for other best responses, dashed for teammates."""
+    for name, style in (("other_best_response", "-"), ("other_teammate", "--")):
+        values = np.array([record[name] for record in records], float)
+        size = values.shape[1]
+        for i in range(size):
+            others = [j for j in range(size) if j != i]
+            colour = MEMBER_COLOURS[i % len(MEMBER_COLOURS)]
+            ax.plot(steps, values[:, i, others], style, color=colour, linewidth=0.9, alpha=0.8)
+    ax.set(ylabel=label)

@@ -1,0 +1,178 @@
+"""Run directories: what a run is made of, its log, its checkpoints, and how a killed run finds its place again.
+
+DIR/seed-0/config.json        everything needed to run it again
+           metrics.jsonl      one row per chunk; holds no clock time, so a resumed run writes the same bytes
+           checkpoints/       the newest few states of training
+           policies.safetensors, summary.json, figures/    when it is done
+"""
+
+import platform
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from coverset.storage import (
+    DamagedFile,
+    json_line,
+    jsonable,
+    load_tensors,
+    read_json,
+    save_tensors,
+    write_bytes,
+    write_json,
+)
+from coverset.types import PyTree
+
+KEPT_CHECKPOINTS = 3
+VERSIONED = ("coverset", "jax", "jaxlib", "equinox", "optax", "numpy")
+
+
+def versions() -> dict[str, str]:
+    """What decides whether the same seed gives the same bytes."""
+    found = {"python": platform.python_version(), "machine": platform.machine()}
+    for package in VERSIONED:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+class RunDirectory:
+    """One seed's directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def config_path(self) -> Path:
+        return self.path / "config.json"
+
+    @property
+    def metrics_path(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def summary_path(self) -> Path:
+        return self.path / "summary.json"
+
+    @property
+    def policies_path(self) -> Path:
+        return self.path / "policies.safetensors"
+
+    def summary(self) -> dict[str, Any] | None:
+        """The finished run's summary, or None while there is none."""
+        return read_json(self.summary_path) if self.summary_path.is_file() else None
+
+    def check_claim(self, config: dict[str, Any], *, resume: bool) -> None:
+        """Raise unless this directory is free for the run described by `config`, or already is that run."""
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"out must be a directory, but {self.path} is a file.")
+        if self._is_free():
+            return
+        if not self.config_path.is_file():
+            raise ValueError(f"out must be empty or a run of coverset, but {self.path} holds other files.")
+        self._check_same(config)
+        if not resume:
+            raise ValueError(f"{self.path} already holds this run: continue it with --resume, or choose another --out.")
+
+    def claim(self, config: dict[str, Any]) -> None:
+        """Make a free directory this run."""
+        if self._is_free():
+            write_json(self.config_path, config)
+
+    def _is_free(self) -> bool:
+        return not self.path.exists() or not any(self.path.iterdir())
+
+    def _check_same(self, config: dict[str, Any]) -> None:
+        stored = read_json(self.config_path)
+        wanted = jsonable(config)
+        for name in sorted((set(stored) | set(wanted)) - {"versions"}):
+            if stored.get(name) != wanted.get(name):
+                raise ValueError(
+                    f"{self.path} holds another run ({_difference(name, stored.get(name), wanted.get(name))}): "
+                    "choose another --out."
+                )
+
+    def append_metrics(self, row: dict[str, Any]) -> None:
+        """Add one row to the log."""
+        with self.metrics_path.open("ab") as file:
+            file.write(json_line(row))
+
+    def truncate_metrics(self, rows: int) -> None:
+        """Forget what was logged after the checkpoint that training goes on from."""
+        if not self.metrics_path.exists():
+            if rows:
+                raise DamagedFile(f"{self.metrics_path} is missing, but {rows} rows were logged.")
+            return
+        lines = self.metrics_path.read_bytes().splitlines(keepends=True)[:rows]
+        if len(lines) < rows or not all(line.endswith(b"\n") for line in lines):
+            raise DamagedFile(f"{self.metrics_path} holds {len(lines)} of the {rows} rows that were logged.")
+        write_bytes(self.metrics_path, b"".join(lines))
+
+    def save_checkpoint(self, chunk: int, state: PyTree) -> None:
+        """Write the state after `chunk` chunks and drop the oldest beyond a few."""
+        save_tensors(self._checkpoint(chunk), to_tensors(state), {"chunk": chunk})
+        for old in self.checkpoints()[:-KEPT_CHECKPOINTS]:
+            self._checkpoint(old).unlink(missing_ok=True)
+
+    def checkpoints(self) -> list[int]:
+        """Chunks after which there is a checkpoint, oldest first."""
+        found = (self.path / "checkpoints").glob("*.safetensors")
+        return sorted(int(path.stem) for path in found if path.stem.isdigit())
+
+    def load_checkpoint(self, chunk: int, like: PyTree) -> PyTree:
+        """Read the state after `chunk` chunks; `like` gives its structure."""
+        tensors, _ = load_tensors(self._checkpoint(chunk))
+        return from_tensors(tensors, like, source=self._checkpoint(chunk))
+
+    def whole_checkpoints(self, like: PyTree, warn: Callable[[str], None]) -> dict[int, PyTree]:
+        """Every checkpoint that can be read, by its chunk; damaged ones are named and passed over."""
+        whole = {}
+        for chunk in self.checkpoints():
+            try:
+                whole[chunk] = self.load_checkpoint(chunk, like)
+            except (DamagedFile, OSError) as error:
+                warn(f"{error} Falling back to the checkpoint before it.")
+        return whole
+
+    def _checkpoint(self, chunk: int) -> Path:
+        return self.path / "checkpoints" / f"{chunk:08d}.safetensors"
+
+
+def _difference(name: str, stored: Any, wanted: Any) -> str:
+    if isinstance(stored, dict) and isinstance(wanted, dict):
+        for key in sorted(set(stored) | set(wanted)):
+            if stored.get(key) != wanted.get(key):
+                return f"its {key} is {stored.get(key)}, not {wanted.get(key)}"
+    return f"its {name} is {stored}, not {wanted}"
+
+
+def to_tensors(state: PyTree) -> dict[str, np.ndarray]:
+    """Every leaf under a name that tells its place in the tree; random keys as their raw data."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(state)
+    return {jax.tree_util.keystr(path): np.asarray(_raw(leaf)) for path, leaf in leaves}
+
+
+def from_tensors(tensors: dict[str, np.ndarray], like: PyTree, *, source: Path) -> PyTree:
+    """Inverse of `to_tensors` for a tree of the same structure as `like`."""
+    leaves, structure = jax.tree_util.tree_flatten_with_path(like)
+    restored = []
+    for path, leaf in leaves:
+        name = jax.tree_util.keystr(path)
+        wanted = jax.eval_shape(_raw, leaf)
+        tensor = tensors.get(name)
+        if tensor is None or tensor.shape != wanted.shape or tensor.dtype != wanted.dtype:
+            raise DamagedFile(f"{source} does not fit this run: {name} should be {wanted.dtype}{list(wanted.shape)}.")
+        is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        restored.append(jax.random.wrap_key_data(jnp.asarray(tensor)) if is_key else jnp.asarray(tensor))
+    return jax.tree_util.tree_unflatten(structure, restored)
+
+
+def _raw(leaf: jax.Array) -> jax.Array:
+    return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf

@@ -1,0 +1,92 @@
+"""Files: everything is written to a temporary name and renamed, tensors are never pickled, damage is noticed."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+DIGEST = "sha256"
+
+
+class DamagedFile(ValueError):
+    """A file exists but does not hold what was written to it."""
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Replace `path` by `data` at once: a reader sees the old file or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write `content` as indented JSON; infinite numbers become strings that `float` reads back."""
+    write_bytes(path, (json.dumps(jsonable(content), indent=2, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON, or say in one sentence why it cannot be read."""
+    try:
+        return json.loads(path.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DamagedFile(f"{path} is not valid JSON: {error}.") from error
+
+
+def json_line(content: Any) -> bytes:
+    """One line of a JSON-lines file."""
+    return (json.dumps(jsonable(content), separators=(",", ":"), allow_nan=False) + "\n").encode()
+
+
+def jsonable(content: Any) -> Any:
+    """`content` as JSON gives it back: tuples are lists, infinity and NaN are spelled out."""
+    if isinstance(content, float) and not np.isfinite(content):
+        return str(content)
+    if isinstance(content, Mapping):
+        return {key: jsonable(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [jsonable(value) for value in content]
+    return content
+
+
+def save_tensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
+    """Write named arrays and JSON metadata as one safetensors file that carries its own checksum."""
+    arrays = {name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors)}
+    described = {"content": json.dumps(jsonable(metadata), sort_keys=True), DIGEST: _digest(arrays)}
+    write_bytes(path, save(arrays, metadata=described))
+
+
+def load_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read what `save_tensors` wrote. Runs no code from the file; raises DamagedFile if a byte has changed."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            described = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in sorted(file.keys())}
+        content = json.loads(described["content"])
+    except (SafetensorError, KeyError, json.JSONDecodeError, ValueError) as error:
+        raise DamagedFile(f"{path} is damaged or was not written by coverset: {error}.") from error
+    if described.get(DIGEST) != _digest(arrays):
+        raise DamagedFile(f"{path} is damaged: its contents do not match its checksum.")
+    return arrays, content
+
+
+def _digest(arrays: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}\n".encode())
+        digest.update(arrays[name].tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,197 @@
+"""MAPPO on the pair grid: advantages, the weighted clipped objective of every policy, and the critic's loss.
+
+Each policy learns from its own row (best responses) or column (teammates) of the grid and from nothing else: its data
+is one contiguous block, its gradient is clipped on its own.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int
+
+from coverset.config import GenerateSettings
+from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities
+from coverset.learning.returns import advantages
+from coverset.policies.networks import MLP, PairCritic
+from coverset.teammates.collection import Steps
+from coverset.teammates.networks import Networks
+from coverset.teammates.pair_grid import PairGrid
+from coverset.types import PairMatrix, PRNGKey, PyTree, Scalar
+
+ADAM = optax.scale_by_adam()
+SMALLEST_SCALE = 1e-6
+
+
+class Learner(NamedTuple):
+    """The networks and Adam's moments of each of them."""
+
+    networks: Networks
+    moments: PyTree
+
+
+class SeatBatch(NamedTuple):
+    """What one population learns from; axes [K, T, B], a policy's own data in its own row."""
+
+    observations: Float[Array, "K t B d"]
+    actions: Int[Array, "K t B"]
+    log_p: Float[Array, "K t B"]
+    weighted_advantage: Float[Array, "K t B"]
+    share: Float[Array, "K t B"]
+
+
+class CriticBatch(NamedTuple):
+    """What the critic learns from; axes [K, T, B]."""
+
+    observations: Float[Array, "K t B 2 d"]
+    target: Float[Array, "K t B"]
+
+
+class Batch(NamedTuple):
+    """One rollout, as each of the learners sees it."""
+
+    best_responses: SeatBatch
+    teammates: SeatBatch
+    critic: CriticBatch
+
+
+class Losses(NamedTuple):
+    """What is worth logging of an optimiser step."""
+
+    entropy: Float[Array, "*u 2 K"]
+    critic: Float[Array, "*u"]
+
+
+def init_learner(networks: Networks) -> Learner:
+    """Networks that have not learned anything yet."""
+    return Learner(networks, Networks(*(ADAM.init(network) for network in networks)))  # pyright: ignore[reportArgumentType]
+
+
+def estimate(
+    grid: PairGrid, critic: PairCritic, steps: Steps, settings: GenerateSettings
+) -> tuple[Float[Array, "T K B"], Float[Array, "T K B"]]:
+    """Advantages of a rollout by a critic, and the value targets that go with them."""
+    identity = critic.identity(grid.best_responses(), grid.teammates())
+    values = critic(steps.observations, identity)
+    advantage = advantages(
+        steps.reward,
+        values,
+        critic(steps.final_observations, identity),
+        steps.terminated,
+        steps.truncated,
+        discount=settings.discount,
+        decay=settings.gae_decay,
+    )
+    return advantage, advantage + values
+
+
+def advantage_scales(grid: PairGrid, advantage: Float[Array, "T K B"]) -> Float[Array, "2 K"]:
+    """Root mean square advantage of every best response and teammate, each of its cells having the same say."""
+    per_env = jnp.mean(jnp.square(advantage), axis=0) * grid.cell_shares()
+    return jnp.sqrt(jnp.stack([per_env.mean(axis=1), grid.by_teammate(per_env).mean(axis=1)]))
+
+
+def seat_batch(
+    seat: int,
+    grid: PairGrid,
+    steps: Steps,
+    advantage: Float[Array, "T K B"],
+    pair_weights: PairMatrix,
+    settings: GenerateSettings,
+) -> SeatBatch:
+    """One population's own data; the pair weight multiplies the advantage (Algorithm 1) and touches nothing else."""
+    view = jax.vmap(grid.by_teammate) if seat else (lambda x: x)
+    weighted = view(advantage * grid.spread(pair_weights))
+    if settings.scale_advantages:
+        weighted = weighted / (advantage_scales(grid, advantage)[seat, :, None] + SMALLEST_SCALE)
+    if settings.relative_weights:
+        weighted = weighted / jnp.diagonal(pair_weights)[:, None]
+    fields = (
+        view(steps.observations[..., seat, :]),
+        view(steps.actions[..., seat]),
+        view(steps.log_p[..., seat]),
+        weighted,
+        view(jnp.broadcast_to(grid.cell_shares(), advantage.shape)),
+    )
+    return SeatBatch(*(members_first(field) for field in fields))
+
+
+def members_first(x: Array) -> Array:
+    """[T, K, B, ...] -> [K, T, B, ...]: a policy's data becomes one contiguous block."""
+    return jnp.swapaxes(x, 0, 1)
+
+
+def improve(
+    key: PRNGKey,
+    grid: PairGrid,
+    learner: Learner,
+    batch: Batch,
+    pair_weights: PairMatrix,
+    progress: Scalar,
+    settings: GenerateSettings,
+) -> tuple[Learner, Losses]:
+    """`epochs` passes over the rollout, each split along time into `minibatches`: every part holds every pair."""
+    length, parts = settings.rollout_length, settings.minibatches
+    orders = jax.vmap(lambda k: jax.random.permutation(k, length))(jax.random.split(key, settings.epochs))
+    final_entropy = settings.entropy if settings.entropy_final is None else settings.entropy_final
+    bonus = settings.entropy + (final_entropy - settings.entropy) * progress
+    # The paper multiplies the entropy weight by w_ii; in units of w_ii that factor is 1.
+    bonuses = bonus * (1.0 if settings.relative_weights else jnp.diagonal(pair_weights))
+    fall = 1.0 - progress if settings.anneal else 1.0
+    rates = (settings.learning_rate * fall, settings.learning_rate * fall, settings.critic_learning_rate * fall)
+
+    def optimise(learner: Learner, times: Int[Array, "t"]) -> tuple[Learner, Losses]:
+        part = jax.tree.map(lambda x: x[:, times], batch) if parts > 1 else batch
+        gradients, losses = jax.grad(_loss, has_aux=True)(learner.networks, grid, part, bonuses, settings.clip)
+        updated = [
+            adam_step(*together, per_member=role != "critic", max_norm=settings.max_grad_norm)
+            for role, *together in zip(Networks._fields, rates, *learner, gradients, strict=True)
+        ]
+        networks, moments = zip(*updated, strict=True)
+        return Learner(Networks(*networks), Networks(*moments)), losses
+
+    learner, losses = jax.lax.scan(optimise, learner, orders.reshape(-1, length // parts))
+    return learner, jax.tree.map(lambda x: x.mean(axis=0), losses)
+
+
+def _loss(
+    networks: Networks, grid: PairGrid, batch: Batch, bonuses: Float[Array, "*k"], clip: float
+) -> tuple[Scalar, Losses]:
+    """The three losses added up: no network appears in two of them."""
+    row_loss, row_entropy = actor_loss(networks.best_responses, batch.best_responses, bonuses, clip)
+    column_loss, column_entropy = actor_loss(networks.teammates, batch.teammates, bonuses, clip)
+    value_loss = critic_loss(networks.critic, grid, batch.critic)
+    losses = Losses(jnp.stack([row_entropy, column_entropy]), value_loss)
+    return row_loss + column_loss + value_loss, losses
+
+
+def actor_loss(
+    actors: MLP, batch: SeatBatch, bonuses: Float[Array, "*k"], clip: float
+) -> tuple[Scalar, Float[Array, "K"]]:
+    """Sum over policies of the negative clipped objective and entropy bonus; and the entropies."""
+    logits = jax.vmap(MLP.__call__)(actors, batch.observations)
+    log_p = log_probabilities(logits, batch.actions)
+    gain = clipped_surrogate(log_p, batch.log_p, batch.weighted_advantage, clip=clip)
+    entropies = jnp.mean(batch.share * entropy(logits), axis=(1, 2))
+    objective = jnp.mean(batch.share * gain, axis=(1, 2)) + bonuses * entropies
+    return -jnp.sum(objective), entropies
+
+
+def critic_loss(critic: PairCritic, grid: PairGrid, batch: CriticBatch) -> Scalar:
+    """Mean squared distance to the targets, every pair having the same say."""
+    identity = critic.identity(grid.best_responses(), grid.teammates())
+    values = critic(batch.observations, identity[:, None])
+    return jnp.mean(grid.cell_shares()[:, None] * jnp.square(values - batch.target))
+
+
+def adam_step(
+    rate: Any, network: PyTree, moments: PyTree, gradient: PyTree, *, per_member: bool, max_norm: float
+) -> tuple[PyTree, PyTree]:
+    """Adam after clipping the gradient's norm, of each member on its own where networks are stacked."""
+    norm = jax.vmap(optax.global_norm)(gradient) if per_member else optax.global_norm(gradient)
+    factor = jnp.minimum(1.0, max_norm / (norm + SMALLEST_SCALE))
+    clipped = jax.tree.map(lambda g: g * factor.reshape(factor.shape + (1,) * (g.ndim - factor.ndim)), gradient)
+    direction, moments = ADAM.update(clipped, moments)
+    return eqx.apply_updates(network, jax.tree.map(lambda d: -rate * d, direction)), moments

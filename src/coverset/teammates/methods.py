@@ -1,0 +1,24 @@
+"""The table of methods: a new one is one file that says its pair weights, and one line here."""
+
+from collections.abc import Callable
+
+from coverset.checks import one_of
+from coverset.config import GenerateSettings
+from coverset.teammates.brdiv import BRDiv
+from coverset.teammates.independent import Independent
+from coverset.teammates.lbrdiv import LBRDiv
+from coverset.teammates.lipo import LIPO
+from coverset.teammates.pair_weights import PairWeightRule
+
+METHODS: dict[str, Callable[[GenerateSettings], PairWeightRule]] = {
+    "lbrdiv": lambda s: LBRDiv(margin=s.margin, rate=s.multiplier_rate, ceiling=s.multiplier_ceiling),
+    "brdiv": lambda s: BRDiv(alpha=s.alpha),
+    "lipo": lambda s: LIPO(alpha=s.alpha),
+    "independent": lambda s: Independent(),
+}
+
+
+def make_rule(method: str, settings: GenerateSettings) -> PairWeightRule:
+    """The pair-weight rule of a method by its name."""
+    one_of("method", method, METHODS)
+    return METHODS[method](settings)

@@ -1,0 +1,34 @@
+"""What gradients train: K best responses, K teammates, one critic."""
+
+from typing import NamedTuple
+
+import jax
+
+from coverset.config import GenerateSettings
+from coverset.envs.base import Environment
+from coverset.policies.networks import MLP, POLICY_HEAD_SCALE, PairCritic
+from coverset.types import PRNGKey
+
+
+class Networks(NamedTuple):
+    """The policies are stacked over members; their data never mixes."""
+
+    best_responses: MLP
+    teammates: MLP
+    critic: PairCritic
+
+
+def init_networks(key: PRNGKey, environment: Environment, settings: GenerateSettings) -> Networks:
+    """Draw all networks anew."""
+    row_key, column_key, critic_key = jax.random.split(key, 3)
+    size, k = environment.observation_size, settings.population_size
+
+    def population(key: PRNGKey, num_actions: int) -> MLP:
+        sizes = (size, *settings.hidden_sizes, num_actions)
+        return jax.vmap(lambda member_key: MLP.create(member_key, sizes, POLICY_HEAD_SCALE))(jax.random.split(key, k))
+
+    return Networks(
+        best_responses=population(row_key, environment.num_actions[0]),
+        teammates=population(column_key, environment.num_actions[1]),
+        critic=PairCritic.create(critic_key, size, k, settings.hidden_sizes),
+    )

@@ -1,0 +1,154 @@
+"""Algorithm 1 of Rahman, Cui and Stone 2024, for any pair-weight rule: the one loop of every method.
+
+    collect    every best response i plays with every teammate j on the pair grid
+    estimate   the critic V^{i,-j} gives advantages, its target network the critic's targets
+    improve    each policy ascends sum_ij w_ij A_ij, the critic descends its squared error
+    weigh      every few updates the rule moves w by the critic's estimate of the pair returns
+
+`train_chunk` is one compiled dispatch. All that it carries is in `TrainState`, and all of that is arrays, so it can be
+stacked over seeds and written to disk.
+
+Differs from the paper: pairs are stratified over a fixed grid instead of drawn anew for every rollout, and data of a
+pair updates the two policies that made it (Algorithm 1 writes theta_j and theta_-j).
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int
+
+from coverset.config import GenerateSettings
+from coverset.envs.base import Environment
+from coverset.policies.networks import PairCritic
+from coverset.teammates.collection import Playing, Steps, Tally, collect, start_playing
+from coverset.teammates.mappo import (
+    Batch,
+    CriticBatch,
+    Learner,
+    estimate,
+    improve,
+    init_learner,
+    members_first,
+    seat_batch,
+)
+from coverset.teammates.networks import init_networks
+from coverset.teammates.pair_grid import PairGrid
+from coverset.teammates.pair_weights import PairWeightRule
+from coverset.types import PairMatrix, PRNGKey, PyTree
+
+
+class TrainState(NamedTuple):
+    """All that one training run carries from update to update."""
+
+    key: PRNGKey
+    update: Int[Array, ""]
+    learner: Learner
+    target_critic: PairCritic
+    rule: PyTree
+    """What the pair-weight rule remembers: L-BRDiv's multipliers."""
+    playing: Playing
+
+
+class Metrics(NamedTuple):
+    """What one update, or a chunk of them, reports."""
+
+    tally: Tally
+    pair_values: PairMatrix
+    """The critic's estimate of every pair's discounted return."""
+    entropy: Float[Array, "*u 2 K"]
+    critic_loss: Float[Array, "*u"]
+    finite: Bool[Array, "*u"]
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """The static parts of a run."""
+
+    environment: Environment
+    rule: PairWeightRule
+    settings: GenerateSettings
+
+    @property
+    def grid(self) -> PairGrid:
+        s = self.settings
+        return PairGrid(s.population_size, s.envs_per_pair, s.extra_self_play)
+
+    def init(self, key: PRNGKey) -> TrainState:
+        """Untrained networks and fresh episodes."""
+        key, network_key, env_key = jax.random.split(key, 3)
+        networks = init_networks(network_key, self.environment, self.settings)
+        return TrainState(
+            key=key,
+            update=jnp.int32(0),
+            learner=init_learner(networks),
+            target_critic=networks.critic,
+            rule=self.rule.init(self.settings.population_size),
+            playing=start_playing(env_key, self.environment, self.grid),
+        )
+
+    def train_chunk(self, state: TrainState) -> tuple[TrainState, Metrics]:
+        """`updates_per_chunk` updates, and their log: sums of episodes, means of losses, the last pair values."""
+        state, rows = jax.lax.scan(lambda s, _: self.update(s), state, length=self.settings.updates_per_chunk)
+        return state, Metrics(
+            tally=jax.tree.map(lambda x: x.sum(axis=0), rows.tally),
+            pair_values=rows.pair_values[-1],
+            entropy=rows.entropy.mean(axis=0),
+            critic_loss=rows.critic_loss.mean(),
+            finite=rows.finite.all(),
+        )
+
+    def update(self, state: TrainState) -> tuple[TrainState, Metrics]:
+        """One turn of Algorithm 1's outer loop."""
+        grid, s = self.grid, self.settings
+        key, collect_key, improve_key, value_key = jax.random.split(state.key, 4)
+        networks = state.learner.networks
+        steps, tally, playing = collect(
+            collect_key, self.environment, grid, networks, state.playing, length=s.rollout_length
+        )
+        pair_weights = self.rule.weights(state.rule)
+        batch = self._batch(state, steps, pair_weights)
+        progress = state.update / (s.num_chunks * s.updates_per_chunk)
+        learner, losses = improve(improve_key, grid, state.learner, batch, pair_weights, progress, s)
+        critic = learner.networks.critic
+        pair_values = self._pair_values(value_key, critic, steps)
+        next_state = TrainState(
+            key=key,
+            update=state.update + 1,
+            learner=learner,
+            target_critic=optax.incremental_update(critic, state.target_critic, s.target_rate),  # pyright: ignore
+            rule=self._weigh(state, pair_values),
+            playing=playing,
+        )
+        finite = jnp.isfinite(losses.critic) & jnp.isfinite(pair_values).all() & jnp.isfinite(losses.entropy).all()
+        return next_state, Metrics(tally, pair_values, losses.entropy, losses.critic, finite)
+
+    def _batch(self, state: TrainState, steps: Steps, pair_weights: PairMatrix) -> Batch:
+        grid, s = self.grid, self.settings
+        advantage, target = estimate(grid, state.learner.networks.critic, steps, s)
+        if s.target_rate < 1.0:
+            _, target = estimate(grid, state.target_critic, steps, s)
+        return Batch(
+            best_responses=seat_batch(0, grid, steps, advantage, pair_weights, s),
+            teammates=seat_batch(1, grid, steps, advantage, pair_weights, s),
+            critic=CriticBatch(members_first(steps.observations), members_first(target)),
+        )
+
+    def _pair_values(self, key: PRNGKey, critic: PairCritic, steps: Steps) -> PairMatrix:
+        """The critic's word on every pair's expected return, over states that all pairs share."""
+        s, members = self.settings, jnp.arange(self.settings.population_size)
+        if s.value_states == "initial":
+            fresh = jax.vmap(self.environment.reset)(jax.random.split(key, s.value_samples))
+            observations = jax.vmap(self.environment.observe)(fresh)
+        else:
+            visited = steps.observations.reshape(-1, *steps.observations.shape[-2:])
+            observations = visited[jax.random.randint(key, (s.value_samples,), 0, visited.shape[0])]
+        pairs = jnp.meshgrid(members, members, indexing="ij")
+        return critic(observations, critic.identity(*pairs)[:, :, None]).mean(axis=-1)
+
+    def _weigh(self, state: TrainState, pair_values: PairMatrix) -> PyTree:
+        due = (state.update + 1) % self.settings.multiplier_interval == 0
+        moved = self.rule.update(state.rule, pair_values)
+        return jax.tree.map(lambda new, old: jnp.where(due, new, old), moved, state.rule)
