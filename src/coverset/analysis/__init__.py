@@ -1,0 +1,37 @@
+"""Exact coverage sets and diversity objectives of finite games."""
+
+from coverset.analysis.coverage import Member, NonMember, Solution, solve
+from coverset.analysis.diversity import (
+    Affine,
+    Interval,
+    Population,
+    Preference,
+    alpha_intervals,
+    brdiv,
+    coverage_cross_play,
+    lipo,
+    preferred_populations,
+)
+from coverset.analysis.games import Game, built_in_games, game_from_table, load
+from coverset.analysis.zero_sum import UndecidedError
+
+__all__ = [
+    "Affine",
+    "Game",
+    "Interval",
+    "Member",
+    "NonMember",
+    "Population",
+    "Preference",
+    "Solution",
+    "UndecidedError",
+    "alpha_intervals",
+    "brdiv",
+    "built_in_games",
+    "coverage_cross_play",
+    "game_from_table",
+    "lipo",
+    "load",
+    "preferred_populations",
+    "solve",
+]
