@@ -1,10 +1,53 @@
-"""Training teammates that cover every convention of a cooperative game, found by L-BRDiv."""
+"""Training teammates that cover every convention of a cooperative game, agents trained with them, and proof.
 
-from coverset.envs.base import Environment
-from coverset.envs.registry import make
-from coverset.envs.registry import names as environment_names
-from coverset.generate import generate
-from coverset.policies.base import Policy
-from coverset.policies.population import Population, load_population
+The public names; whatever is not listed here is free to change. They load on first use, so that `import coverset` and
+`coverset --help` do not wait for JAX.
+"""
 
-__all__ = ["Environment", "Policy", "Population", "environment_names", "generate", "load_population", "make"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coverset.analysis import solve as solve
+    from coverset.envs.base import Environment as Environment
+    from coverset.envs.conformance import check_environment as check_environment
+    from coverset.envs.registry import make as make
+    from coverset.envs.registry import names as environment_names
+    from coverset.generation import generate as generate
+    from coverset.policies.base import Policy as Policy
+    from coverset.policies.population import Population as Population
+    from coverset.policies.population import load_population as load_population
+    from coverset.policies.scripted import heuristics as heuristics
+
+_PUBLIC = {
+    "Environment": "coverset.envs.base:Environment",
+    "Policy": "coverset.policies.base:Policy",
+    "Population": "coverset.policies.population:Population",
+    "check_environment": "coverset.envs.conformance:check_environment",
+    "environment_names": "coverset.envs.registry:names",
+    "generate": "coverset.generation:generate",
+    "heuristics": "coverset.policies.scripted:heuristics",
+    "load_population": "coverset.policies.population:load_population",
+    "make": "coverset.envs.registry:make",
+    "solve": "coverset.analysis:solve",
+}
+
+__all__ = [
+    "Environment",
+    "Policy",
+    "Population",
+    "check_environment",
+    "environment_names",
+    "generate",
+    "heuristics",
+    "load_population",
+    "make",
+    "solve",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'coverset' has no attribute '{name}'")
+    module, _, attribute = _PUBLIC[name].partition(":")
+    return getattr(import_module(module), attribute)

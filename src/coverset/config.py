@@ -118,3 +118,13 @@ class GenerateSettings:
     def num_chunks(self) -> int:
         """Dispatches of the whole run; the last may train a little beyond `total_steps`."""
         return math.ceil(self.num_updates / self.updates_per_chunk)
+
+    @property
+    def steps_per_chunk(self) -> int:
+        """Environment steps of one dispatch."""
+        return self.updates_per_chunk * self.steps_per_update
+
+    @property
+    def trained_steps(self) -> int:
+        """Environment steps of the whole run: `total_steps`, rounded up to whole chunks."""
+        return self.num_chunks * self.steps_per_chunk

@@ -115,9 +115,9 @@ class RunDirectory:
             raise DamagedFile(f"{self.metrics_path} holds {len(lines)} of the {rows} rows that were logged.")
         write_bytes(self.metrics_path, b"".join(lines))
 
-    def save_checkpoint(self, chunk: int, state: PyTree) -> None:
-        """Write the state after `chunk` chunks and drop the oldest beyond a few."""
-        save_tensors(self._checkpoint(chunk), to_tensors(state), {"chunk": chunk})
+    def save_checkpoint(self, chunk: int, tensors: dict[str, np.ndarray]) -> None:
+        """Write the state after `chunk` chunks, as `to_tensors` gives it, and drop the oldest beyond a few."""
+        save_tensors(self._checkpoint(chunk), tensors, {"chunk": chunk})
         for old in self.checkpoints()[:-KEPT_CHECKPOINTS]:
             self._checkpoint(old).unlink(missing_ok=True)
 

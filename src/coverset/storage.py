@@ -61,6 +61,13 @@ def jsonable(content: Any) -> Any:
     return content
 
 
+def rounded(values: Any) -> Any:
+    """Numbers for a log: six digits, more than our estimates are good for, and null for NaN."""
+    if np.ndim(values):
+        return [rounded(value) for value in values]
+    return None if np.isnan(values) else float(f"{float(values):.6g}")
+
+
 def save_tensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
     """Write named arrays and JSON metadata as one safetensors file that carries its own checksum."""
     arrays = {name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors)}

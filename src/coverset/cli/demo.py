@@ -18,7 +18,7 @@ def demo(out: Annotated[Path, tyro.conf.arg(help="Directory of the runs; emptied
 
     from coverset.cli.progress import GenerateProgress
     from coverset.cli.tables import print_summaries
-    from coverset.generate import generate
+    from coverset.generation import generate
     from coverset.reports.figures import cross_play_figure, save_figure
 
     if out.is_dir() and all((child / "seed-0" / "config.json").is_file() for child in out.iterdir() if child.is_dir()):

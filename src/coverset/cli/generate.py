@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> int:
     enable_compilation_cache()
 
     from coverset.cli.progress import GenerateProgress
-    from coverset.generate import Stopped, generate
+    from coverset.generation import Stopped, generate
 
     overrides = {name: getattr(command.settings, name) for name in GenerateSettings.__dataclass_fields__}
     with stop_on_interrupt() as should_stop, GenerateProgress(quiet=command.json, should_stop=should_stop) as progress:

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from coverset.generate import Plan, Reporter
-from coverset.generate import Progress as RunProgress
+from coverset.generation import Plan, Reporter
+from coverset.generation import Progress as RunProgress
 
 
 class _Speed(ProgressColumn):

@@ -12,8 +12,8 @@ def print_summaries(summaries: list[dict[str, Any]]) -> None:
     console = Console()
     first = summaries[0]
     table = Table(title=f"{first['env']}: {first['method']}, preset {first['preset']}")
-    for column in ("seed", "found", "self-play", "cross-play", "constraints", "seconds", "what the teammates do"):
-        table.add_column(column, justify="left" if column.startswith("what") else "right", overflow="fold")
+    for column in ("seed", "found", "self-play", "cross-play", "constraints", "seconds", "teammates"):
+        table.add_column(column, justify="left" if column == "teammates" else "right", overflow="fold")
     for summary in summaries:
         table.add_row(*_cells(summary))
     console.print(table)
@@ -31,5 +31,5 @@ def _cells(summary: dict[str, Any]) -> tuple[str, ...]:
         f"{cross.mean():.3g}",
         "all hold" if violated == 0 else f"{violated} violated",
         f"{summary['train_seconds']:.0f}",
-        "; ".join(summary["conventions"]),
+        "; ".join(words.split(",")[0] for words in summary["conventions"]),
     )

@@ -33,7 +33,7 @@ def members_found(
     A pair holds member m if its best response follows m most of the time and m is indeed a best response to what its
     teammate does: m maximises sum_c P(teammate follows c) payoff[m, c].
     """
-    payoffs = np.asarray(environment.convention_payoffs)
+    payoffs = np.asarray(environment.convention_payoffs).reshape(len(environment.convention_payoffs), -1)
     found: list[int | None] = []
     for own, partner in zip(best_response_shares, teammate_shares, strict=True):
         member = int(np.argmax(own))
@@ -43,6 +43,11 @@ def members_found(
         values = payoffs @ partner[: payoffs.shape[1]]
         found.append(member if values[member] >= values.max() - 1e-9 else None)
     return found
+
+
+def member_names(environment: Environment, members: list[int | None]) -> list[str | None]:
+    """Names of coverage-set members, None where there is none."""
+    return [None if member is None else environment.conventions[member] for member in members]
 
 
 def describe(
@@ -57,7 +62,7 @@ def describe(
         "best_response_conventions": [in_words(environment, shares) for shares in best_response_shares]
         if known
         else [],
-        "covers": [None if member is None else names[member] for member in members],
+        "covers": member_names(environment, members),
         "coverage_found": len(set(members) - {None}) if known else None,
         "coverage_size": len(names) if known else None,
     }

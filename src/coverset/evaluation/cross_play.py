@@ -10,6 +10,7 @@ from jaxtyping import Float
 from coverset.envs.base import Environment
 from coverset.learning.rollout import Episode, play_trial
 from coverset.policies.base import Policy
+from coverset.storage import rounded
 from coverset.types import PRNGKey
 
 
@@ -60,3 +61,9 @@ def constraint_gaps(pair_returns: Float[np.ndarray, "K K"], margin: float) -> Fl
     slack = np.stack([own - pair_returns.T - margin, own - pair_returns - margin])
     slack[:, np.eye(len(pair_returns), dtype=bool)] = np.nan
     return slack
+
+
+def named_gaps(pair_returns: Float[np.ndarray, "K K"], margin: float) -> dict[str, list]:
+    """`constraint_gaps` for a log, under the names of the multipliers that guard them."""
+    first, second = constraint_gaps(pair_returns, margin)
+    return {"other_best_response": rounded(first), "other_teammate": rounded(second)}

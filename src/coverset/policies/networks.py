@@ -38,7 +38,7 @@ class MLP(eqx.Module):
     @property
     def sizes(self) -> tuple[int, ...]:
         """Width of the input and of every layer."""
-        return tuple(weight.shape[-2] for weight in self.weights) + (self.weights[-1].shape[-1],)
+        return (*(weight.shape[-2] for weight in self.weights), self.weights[-1].shape[-1])
 
     def __call__(
         self, inputs: Float[Array, "*batch d"], first_bias: Float[Array, "..."] | float = 0.0

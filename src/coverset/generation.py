@@ -4,7 +4,7 @@ The numerical part is `teammates.trainer`; this file owns the clock, the files a
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,24 +12,23 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 
 from coverset.config import GenerateSettings
 from coverset.envs import registry
 from coverset.envs.base import Environment
-from coverset.evaluation.conventions import convention_shares, describe, members_found
-from coverset.evaluation.cross_play import constraint_gaps, cross_play
+from coverset.evaluation.population import measure_population
 from coverset.policies.networks import NetworkPolicy
 from coverset.policies.population import Population, save_population
 from coverset.presets import generate_settings
 from coverset.reports.figures import draw_run
-from coverset.runs import RunDirectory, versions
+from coverset.runs import RunDirectory, to_tensors, versions
 from coverset.storage import read_json, write_json
 from coverset.teammates.methods import make_rule
+from coverset.teammates.metrics import metrics_row
 from coverset.teammates.trainer import Metrics, Trainer, TrainState
+from coverset.types import PyTree
 
 CHECKPOINT_SECONDS = 5.0
-EVALUATION_TRIALS = 512
 EVALUATION_STREAM = 1
 """Folded into the seed's key, so that evaluation draws what training never draws."""
 
@@ -174,12 +173,13 @@ def _train_group(plan: Plan, directories: dict[int, RunDirectory], reporter: Rep
     """Train several seeds as one compiled program, from their newest common checkpoint to their summaries."""
     seeds, trainer, settings = tuple(directories), plan.trainer, plan.settings
     done, state = _restore(trainer, directories, reporter)
-    reporter.start(plan, seeds, done * _chunk_steps(settings))
+    reporter.start(plan, seeds, done * settings.steps_per_chunk)
     clock = _Clock(directories)
     train_chunk = jax.jit(jax.vmap(trainer.train_chunk), donate_argnums=0)
     for chunk in range(done, settings.num_chunks):
         state, metrics = train_chunk(state)
-        rows = [metrics_row(plan, chunk, state, metrics, index) for index in range(len(seeds))]
+        reports = unstack(jax.device_get((metrics, state.rule)), len(seeds))
+        rows = [metrics_row(plan.environment, plan.settings, chunk, *report) for report in reports]
         _check_finite(metrics, seeds, rows)
         for directory, row in zip(directories.values(), rows, strict=True):
             directory.append_metrics(row)
@@ -190,12 +190,17 @@ def _train_group(plan: Plan, directories: dict[int, RunDirectory], reporter: Rep
             clock.save()
         if stopping and chunk + 1 < settings.num_chunks:
             raise Stopped(f"Stopped after {rows[0]['env_steps']:,} steps; the run can be resumed.")
-    for index, (seed, directory) in enumerate(directories.items()):
-        _finish(plan, seed, directory, jax.tree.map(lambda x, i=index: x[i], state), clock.seconds() / len(seeds))
+    seconds = clock.seconds() / len(seeds)
+    for (seed, directory), networks in zip(
+        directories.items(), unstack(jax.device_get(state.learner.networks), len(seeds)), strict=True
+    ):
+        population = Population(NetworkPolicy(networks.best_responses), NetworkPolicy(networks.teammates))
+        _finish(plan, seed, directory, population, seconds)
 
 
-def _chunk_steps(settings: GenerateSettings) -> int:
-    return settings.updates_per_chunk * settings.steps_per_update
+def unstack(tree: PyTree, count: int) -> list[PyTree]:
+    """Take a tree of arrays on the host apart along their leading axis."""
+    return [jax.tree.map(lambda x, i=index: np.asarray(x[i]), tree) for index in range(count)]
 
 
 def _restore(trainer: Trainer, directories: dict[int, RunDirectory], reporter: Reporter) -> tuple[int, TrainState]:
@@ -214,8 +219,8 @@ def _restore(trainer: Trainer, directories: dict[int, RunDirectory], reporter: R
 
 
 def _save(directories: dict[int, RunDirectory], chunk: int, state: TrainState) -> None:
-    for index, directory in enumerate(directories.values()):
-        directory.save_checkpoint(chunk, jax.tree.map(lambda x, i=index: x[i], state))
+    for directory, tensors in zip(directories.values(), unstack(to_tensors(state), len(directories)), strict=True):
+        directory.save_checkpoint(chunk, tensors)
 
 
 class _Clock:
@@ -246,59 +251,11 @@ def _check_finite(metrics: Metrics, seeds: tuple[int, ...], rows: list[dict[str,
             )
 
 
-def metrics_row(plan: Plan, chunk: int, state: TrainState, metrics: Metrics, index: int) -> dict[str, Any]:
-    """One row of `metrics.jsonl`, for the seed at `index` of the group. Depends on nothing but the training."""
-    one = jax.tree.map(lambda x: np.asarray(x[index]), metrics)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        pair_returns = one.tally.returns / one.tally.episodes
-        shares = one.tally.conventions / one.tally.conventions.sum(axis=-1, keepdims=True)
-    cross = ~np.eye(len(pair_returns), dtype=bool)
-    gaps = constraint_gaps(one.pair_values, plan.settings.margin)
-    rule_state = jax.tree.map(lambda x: np.asarray(x[index]), state.rule)
-    members = members_found(plan.environment, *np.nan_to_num(shares)) if plan.environment.conventions else []
-    return {
-        "chunk": chunk + 1,
-        "update": (chunk + 1) * plan.settings.updates_per_chunk,
-        "env_steps": (chunk + 1) * _chunk_steps(plan.settings),
-        "self_play_return": _number(_mean(np.diagonal(pair_returns))),
-        "cross_play_return": _number(_mean(pair_returns[cross])),
-        "coverage_found": len(set(members) - {None}),
-        "covers": [None if member is None else plan.environment.conventions[member] for member in members],
-        "pair_returns": _numbers(pair_returns),
-        "pair_values": _numbers(one.pair_values),
-        "gaps": {"other_best_response": _numbers(gaps[0]), "other_teammate": _numbers(gaps[1])},
-        "multipliers": {k: _numbers(v) for k, v in rule_state._asdict().items()} if _named(rule_state) else None,
-        "entropy": {"best_responses": _numbers(one.entropy[0]), "teammates": _numbers(one.entropy[1])},
-        "critic_loss": _number(float(one.critic_loss)),
-    }
-
-
-def _named(rule_state: Any) -> bool:
-    """Whether a rule keeps multipliers, which have names, rather than a constant matrix."""
-    return hasattr(rule_state, "_asdict")
-
-
-def _mean(values: Float[np.ndarray, "n"]) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else float("nan")
-
-
-def _number(value: float) -> float | None:
-    """Six digits are more than any of our estimates is good for; what is not known is null."""
-    return None if np.isnan(value) else float(f"{value:.6g}")
-
-
-def _numbers(values: np.ndarray) -> list:
-    if values.ndim == 0:
-        return _number(float(values))  # pyright: ignore[reportReturnType]
-    return [_numbers(value) for value in values]
-
-
 def _progress(plan: Plan, seeds: tuple[int, ...], rows: list[dict[str, Any]]) -> Progress:
     return Progress(
         seeds=seeds,
         env_steps=rows[0]["env_steps"],
-        total_steps=plan.settings.num_chunks * _chunk_steps(plan.settings),
+        total_steps=plan.settings.trained_steps,
         self_play_return=[row["self_play_return"] for row in rows],
         cross_play_return=[row["cross_play_return"] for row in rows],
         coverage_found=[row["coverage_found"] for row in rows],
@@ -306,56 +263,24 @@ def _progress(plan: Plan, seeds: tuple[int, ...], rows: list[dict[str, Any]]) ->
     )
 
 
-def _finish(plan: Plan, seed: int, directory: RunDirectory, state: TrainState, seconds: float) -> None:
+def _finish(plan: Plan, seed: int, directory: RunDirectory, population: Population, seconds: float) -> None:
     """Write the policies, the summary and the figures of one seed; the summary last: it marks the run as done."""
-    population = Population(
-        NetworkPolicy(state.learner.networks.best_responses), NetworkPolicy(state.learner.networks.teammates)
-    )
-    save_population(
-        directory.policies_path,
-        population,
-        {"env": plan.environment_name, "env_parameters": registry.parameters_of(plan.environment), "seed": seed},
-    )
-    summary = summarise(plan, seed, population, seconds)
-    draw_run(directory.path, summary)
-    write_json(directory.summary_path, summary)
-
-
-def summarise(plan: Plan, seed: int, population: Population, seconds: float) -> dict[str, Any]:
-    """Measure a finished population: every pair in both seats, what it does, what it covers."""
-    env, settings = plan.environment, plan.settings
-    key, swapped_key = jax.random.split(jax.random.fold_in(jax.random.key(seed), EVALUATION_STREAM))
-    played = cross_play(key, env, *population, trials=EVALUATION_TRIALS, discount=settings.discount)
-    returns = np.asarray(played.returns)[..., 0]
-    pair_returns = np.asarray(played.discounted_returns)[..., 0].mean(axis=-1)
-    in_self_play = np.asarray(played.conventions)[range(len(pair_returns)), range(len(pair_returns)), :, 0]
-    shares = [convention_shares(in_self_play[..., seat], len(env.conventions)) for seat in (0, 1)]
-    gaps = constraint_gaps(pair_returns, settings.margin)
-    env_steps = settings.num_chunks * _chunk_steps(settings)
-    return {
+    about = {"env": plan.environment_name, "env_parameters": registry.parameters_of(plan.environment), "seed": seed}
+    save_population(directory.policies_path, population, about)
+    key = jax.random.fold_in(jax.random.key(seed), EVALUATION_STREAM)
+    env_steps = plan.settings.trained_steps
+    summary = {
         "env": plan.environment_name,
         "method": plan.method,
         "preset": plan.preset,
         "seed": seed,
-        "population_size": settings.population_size,
+        "population_size": plan.settings.population_size,
         "env_steps": env_steps,
         "train_seconds": round(seconds, 3),
-        "steps_per_second": round(env_steps / seconds) if seconds else None,
-        **describe(env, *shares),
-        "cross_play": _numbers(returns.mean(axis=-1)),
-        "cross_play_standard_error": _numbers(returns.std(axis=-1, ddof=1) / EVALUATION_TRIALS**0.5),
-        "cross_play_seats_swapped": _swapped_seats(swapped_key, env, population),
-        "discounted_cross_play": _numbers(pair_returns),
-        "margin": settings.margin,
-        "gaps": {"other_best_response": _numbers(gaps[0]), "other_teammate": _numbers(gaps[1])},
-        "constraints_satisfied": bool(np.nanmin(gaps) >= 0),
-        "constraints_violated": int(np.sum(gaps < 0)),
+        "steps_per_second": round(env_steps / seconds),
+        **measure_population(
+            key, plan.environment, population, margin=plan.settings.margin, discount=plan.settings.discount
+        ),
     }
-
-
-def _swapped_seats(key: jax.Array, environment: Environment, population: Population) -> list | None:
-    """The same matrix with teammates in seat 0, rows best responses still; None where seats are not alike."""
-    if not environment.seats_alike:
-        return None
-    played = cross_play(key, environment, population.teammates, population.best_responses, trials=EVALUATION_TRIALS)
-    return _numbers(np.asarray(played.returns)[..., 0].mean(axis=-1).T)
+    draw_run(directory.path, summary)
+    write_json(directory.summary_path, summary)

@@ -1,0 +1,168 @@
+"""`coverset solve`: the exact minimum coverage set of a finite game."""
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from coverset.analysis import (
+    Preference,
+    Solution,
+    brdiv,
+    coverage_cross_play,
+    lipo,
+    load,
+    preferred_populations,
+    solve,
+)
+from coverset.analysis.coverage import describe_mix
+
+DESCRIPTION = """Find the smallest set of ego actions that holds a best response to every teammate, pure or mixed, of a
+two-player game, with a proof for each action: a teammate that calls for it, or what makes it superfluous.
+
+Rows of the payoff table are the ego agent's actions, columns the teammate's. Files: a CSV table with or without names
+in its first row and column, or JSON such as {"payoffs": [[2, 0], [0, 1]]} or {"ego": ..., "teammate": ...} with
+"ego_actions" and "teammate_actions" if you like.
+
+Examples:
+  coverset solve matrix --figure regions.png
+  coverset solve payoffs.csv --json
+  coverset solve weighted-reaching --diversity
+"""
+
+
+@dataclass(frozen=True)
+class Solve:
+    """Options of the command."""
+
+    game: tyro.conf.Positional[str]
+    """Game: matrix, reaching, weighted-reaching (their corner tables), or the path of a CSV or JSON file."""
+    figure: Path | None = None
+    """Draw the regions of best response (2 or 3 teammate actions) or the margins, into this file (.png, .svg, .pdf)."""
+    out: Path | None = None
+    """Also write the answer as JSON into this file."""
+    diversity: bool = False
+    """Also find the alphas for which BRDiv and LIPO would prefer the coverage set (small games)."""
+    json: bool = False
+    """Print one JSON object on standard output and nothing else there."""
+
+
+def main(arguments: list[str]) -> int:
+    """Parse and run."""
+    return run(tyro.cli(Solve, prog="coverset solve", description=DESCRIPTION, args=arguments))
+
+
+def run(command: Solve) -> int:
+    """Solve, write what was asked for, print."""
+    game = load(command.game)
+    with Console(stderr=True).status(f"Solving {game.shape[0]} x {game.shape[1]} actions"):
+        solution = solve(game)
+        preferences = preferred_populations(solution) if command.diversity else ()
+    answer = solution.to_json()
+    if command.diversity:
+        answer["diversity"] = _diversity_json(solution, preferences)
+    if command.figure is not None:
+        from coverset.analysis.drawing import draw, save  # matplotlib is slow to import
+
+        save(draw(solution), command.figure)
+    if command.out is not None:
+        _write(command.out, json.dumps(answer, indent=2) + "\n")
+    if command.json:
+        print(json.dumps(answer))
+    else:
+        _show(solution, preferences, Console())
+    return 0
+
+
+def _write(path: Path, text: str) -> None:
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _show(solution: Solution, preferences: tuple[Preference, ...], console: Console) -> None:
+    game = solution.game
+    names = ", ".join(game.ego_actions[action] for action in solution.coverage_set)
+    console.print(
+        f"[bold]{escape(game.name)}[/bold]: {len(solution.members)} of {game.shape[0]} actions are needed: {escape(names)}"
+    )
+    table = Table(title="minimum coverage set", title_justify="left")
+    for column in ("index", "action", "a teammate that calls for it", "margin"):
+        table.add_column(column, justify="right" if column in ("index", "margin") else "left", overflow="fold")
+    for member in solution.members:
+        witness = {j: share for j, share in enumerate(member.witness) if share}
+        mix = describe_mix(game.teammate_actions, witness)
+        margin = "no rival" if member.margin is None else f"{float(member.margin):.6g}"
+        table.add_row(str(member.action), escape(game.ego_actions[member.action]), escape(mix), margin)
+    console.print(table)
+    if solution.non_members:
+        table = Table(title="not needed", title_justify="left")
+        for column in ("index", "action", "why"):
+            table.add_column(column, justify="right" if column == "index" else "left", overflow="fold")
+        for item in solution.non_members:
+            table.add_row(str(item.action), escape(game.ego_actions[item.action]), escape(item.reason))
+        console.print(table)
+    if preferences:
+        _show_diversity(solution, preferences, console)
+
+
+def _show_diversity(solution: Solution, preferences: tuple[Preference, ...], console: Console) -> None:
+    cross_play = coverage_cross_play(solution)
+    objectives = {"BRDiv": brdiv(cross_play), "LIPO": lipo(cross_play)}
+    title = f"diversity objectives, best of all {preferences[0].populations} populations of {preferences[0].size} pairs"
+    table = Table(title=title, title_justify="left")
+    for column in ("method", "coverage set", "best populations that miss a member (best responses with teammates)"):
+        table.add_column(column, overflow="fold")
+    for preference in preferences:
+        others = "\n".join(
+            f"{population.objective}   {escape(_pairs(solution, population.best_responses, population.teammates))}"
+            for population in preference.others
+        )
+        table.add_row(preference.method, str(objectives[preference.method]), others or "none")
+    console.print(table)
+    for preference in preferences:
+        console.print(preference.verdict)
+
+
+def _pairs(solution: Solution, best_responses: tuple[int, ...], teammates: tuple[int, ...]) -> str:
+    game = solution.game
+    return ", ".join(
+        f"{game.ego_actions[i]}-{game.teammate_actions[j]}" for i, j in zip(best_responses, teammates, strict=True)
+    )
+
+
+def _diversity_json(solution: Solution, preferences: tuple[Preference, ...]) -> dict[str, Any]:
+    cross_play = coverage_cross_play(solution)
+    objectives = {"BRDiv": brdiv(cross_play), "LIPO": lipo(cross_play)}
+    return {
+        preference.method: {
+            "coverage_set_objective": str(objectives[preference.method]),
+            "populations": preference.populations,
+            "best_others": [
+                {
+                    "best_responses": list(population.best_responses),
+                    "teammates": list(population.teammates),
+                    "objective": str(population.objective),
+                }
+                for population in preference.others
+            ],
+            "preferred_for": [str(interval) for interval in preference.strictly],
+            "tied_or_preferred_for": [str(interval) for interval in preference.at_least_tied],
+            "verdict": preference.verdict,
+        }
+        for preference in preferences
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,16 @@
+"""Shapes are enforced while tests run, and nothing is promoted silently."""
+
+import os
+
+from jaxtyping import install_import_hook
+
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+
+install_import_hook("coverset", "beartype.beartype").__enter__()
+
+import jax  # noqa: E402
+from platformdirs import user_cache_path  # noqa: E402
+
+jax.config.update("jax_numpy_rank_promotion", "allow")
+jax.config.update("jax_compilation_cache_dir", str(user_cache_path("coverset") / "jax-tests"))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
