@@ -1,0 +1,230 @@
+"""Does an environment keep the contract of `envs.base`? Shipped, so that outside environments can be checked too.
+
+    from coverset.envs.conformance import check_environment
+    check_environment(MyEnvironment())
+
+It returns nothing, or raises ValueError with one sentence: which field broke the contract, what was wanted, what came.
+"""
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from coverset.envs.base import Environment, autoreset
+from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, PyTree, Scalar
+
+EPISODES = 8
+"""Environments that are played at random, side by side, until the horizon."""
+
+
+def check_environment(environment: Environment) -> None:
+    """Raise ValueError with one sentence on the first thing in which `environment` breaks the contract.
+
+    Shapes and types are checked first, then a step with and without `jit`, then random episodes under `vmap`. What
+    random play never reaches is not seen.
+    """
+    _check_fields(environment)
+    _check_conventions(environment)
+    _check_types(environment)
+    _check_steps(environment)
+    _check_episodes(environment)
+
+
+def _fail(environment: Environment, field: str, wanted: str, came: object) -> NoReturn:
+    raise ValueError(f"{type(environment).__name__}.{field} must {wanted}, got {came}.")
+
+
+def _check_fields(environment: Environment) -> None:
+    """The parts that are plain Python values."""
+    try:
+        hash(environment)
+    except TypeError as error:
+        _fail(environment, "__hash__", "give a hash, as of a frozen dataclass, to be static under jit", error)
+    for field in ("observation_size", "horizon", "version"):
+        value = getattr(environment, field, "nothing")
+        if not _is_count(value):
+            _fail(environment, field, "be an int of at least 1", repr(value))
+    actions = environment.num_actions
+    if not (isinstance(actions, tuple) and len(actions) == 2 and all(map(_is_count, actions))):
+        _fail(environment, "num_actions", "be a tuple of two ints of at least 1", repr(actions))
+    if environment.seats_alike not in (True, False):
+        _fail(environment, "seats_alike", "be a bool", repr(environment.seats_alike))
+    if environment.seats_alike and actions[0] != actions[1]:
+        _fail(environment, "seats_alike", "be False while the seats have different actions", f"True with {actions}")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _check_conventions(environment: Environment) -> None:
+    """Names and payoffs of the conventions, which belong together."""
+    names, payoffs = environment.conventions, environment.convention_payoffs
+    if not (isinstance(names, tuple) and all(isinstance(name, str) for name in names)):
+        _fail(environment, "conventions", "be a tuple of strings", repr(names))
+    if len(set(names)) != len(names):
+        _fail(environment, "conventions", "be distinct names", names)
+    if not isinstance(payoffs, tuple) or len({len(row) for row in payoffs}) > 1:
+        _fail(environment, "convention_payoffs", "be a rectangular tuple of tuples", repr(payoffs))
+    shape = (len(payoffs), len(payoffs[0]) if payoffs else 0)
+    if max(shape) != len(names):
+        wanted = f"have a row or column for each of the {len(names)} conventions"
+        _fail(environment, "convention_payoffs", wanted, f"{shape[0]} rows and {shape[1]} columns")
+    for value in itertools.chain(*payoffs):
+        if not math.isfinite(value):
+            _fail(environment, "convention_payoffs", "hold finite numbers", value)
+
+
+def _check_types(environment: Environment) -> None:
+    """Shapes and dtypes under `jit`, without computing anything."""
+    key, actions = jax.random.key(0), jnp.zeros(2, jnp.int32)
+    state = _traced(environment, "reset", environment.reset, key)
+    _check_arrays(environment, state)
+    observations = _traced(environment, "observe", environment.observe, state)
+    wanted = jax.ShapeDtypeStruct((2, environment.observation_size), jnp.float32)
+    _check_array(environment, "observe", observations, wanted)
+    outcome = _traced(environment, "step", environment.step, key, state, actions)
+    if not isinstance(outcome, Outcome):
+        _fail(environment, "step", "return an Outcome", type(outcome).__name__)
+    _check_same_state(environment, state, outcome.state)
+    if getattr(outcome.reward, "shape", None) != () or not jnp.issubdtype(outcome.reward.dtype, jnp.floating):
+        _fail(environment, "step reward", "be a float scalar", _told(outcome.reward))
+    for field in ("terminated", "truncated"):
+        _check_array(environment, f"step {field}", getattr(outcome, field), jax.ShapeDtypeStruct((), jnp.bool_))
+    for seat in range(2):
+        index = _traced(environment, "convention", lambda state, seat=seat: environment.convention(state, seat), state)
+        if getattr(index, "shape", None) != () or not jnp.issubdtype(index.dtype, jnp.integer):
+            _fail(environment, "convention", "be an integer scalar", _told(index))
+
+
+def _traced(environment: Environment, field: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What `function` returns under `jit`, as shapes and dtypes."""
+    try:
+        return jax.eval_shape(function, *arguments)
+    except Exception as error:  # whatever an outside environment may raise
+        _fail(environment, field, "run under jit", f"{type(error).__name__}: {str(error).splitlines()[0].rstrip('.')}")
+
+
+def _check_arrays(environment: Environment, state: PyTree) -> None:
+    if not jax.tree.leaves(state):
+        _fail(environment, "reset", "return a tree of arrays", repr(state))
+
+
+def _check_array(environment: Environment, field: str, came: Any, wanted: jax.ShapeDtypeStruct) -> None:
+    if (getattr(came, "shape", None), getattr(came, "dtype", None)) != (wanted.shape, wanted.dtype):
+        _fail(environment, field, f"be {_told(wanted)}", _told(came))
+
+
+def _told(leaf: Any) -> str:
+    if not hasattr(leaf, "shape"):
+        return repr(leaf)
+    return f"{leaf.dtype}{list(leaf.shape)}"
+
+
+def _check_same_state(environment: Environment, reset: PyTree, stepped: PyTree) -> None:
+    """The state of a step must be able to stand in for that of a reset, or no loop can carry it."""
+    if jax.tree.structure(reset) != jax.tree.structure(stepped):
+        wanted = f"have the tree that reset returns, {jax.tree.structure(reset)}"
+        _fail(environment, "step state", wanted, jax.tree.structure(stepped))
+    for (path, before), after in zip(jax.tree.leaves_with_path(reset), jax.tree.leaves(stepped), strict=True):
+        _check_array(environment, f"step state{jax.tree_util.keystr(path)}", after, before)
+
+
+class _Start(NamedTuple):
+    """What the three pure methods give for one key, under their names."""
+
+    reset: PyTree
+    step: Outcome
+    observe: Observations
+
+
+def _start(environment: Environment, key: PRNGKey) -> _Start:
+    state = environment.reset(key)
+    outcome = environment.step(key, state, _random_actions(environment, key))
+    return _Start(state, outcome, environment.observe(outcome.state))
+
+
+def _check_steps(environment: Environment) -> None:
+    """A reset and a step twice by hand and once under `jit`: all must agree. Both states must render."""
+    key = jax.random.key(1)
+    by_hand, again = _start(environment, key), _start(environment, key)
+    jitted = jax.jit(lambda key: _start(environment, key))(key)
+    for field, one, other in zip(_Start._fields, by_hand, again, strict=True):
+        _check_equal(environment, field, "depend on nothing but its arguments", one, other)
+    for field, one, other in zip(_Start._fields, by_hand, jitted, strict=True):
+        _check_equal(environment, field, "give the same with and without jit", one, other)
+    for state in (by_hand.reset, by_hand.step.state):
+        text = environment.render(state)
+        if not isinstance(text, str):
+            _fail(environment, "render", "return a str", type(text).__name__)
+
+
+def _check_equal(environment: Environment, field: str, wanted: str, one: PyTree, other: PyTree) -> None:
+    for (path, left), right in zip(jax.tree.leaves_with_path(one), jax.tree.leaves(other), strict=True):
+        if not np.allclose(left, right, rtol=1e-5, atol=1e-6, equal_nan=True):
+            where = f" in {jax.tree_util.keystr(path)}" if path else ""
+            _fail(environment, field, wanted, f"{np.asarray(left).tolist()} and {np.asarray(right).tolist()}{where}")
+
+
+def _random_actions(environment: Environment, key: PRNGKey) -> Actions:
+    return jax.random.randint(key, (2,), 0, jnp.array(environment.num_actions))
+
+
+class _Moment(NamedTuple):
+    """What one step of random play showed."""
+
+    observations: Observations
+    reward: Scalar
+    terminated: Flag
+    truncated: Flag
+    conventions: Int[Array, "2"]
+
+
+def _play(environment: Environment, key: PRNGKey) -> _Moment:
+    """As many random steps as an episode may last, with resets at the ends."""
+
+    def step(state, key):
+        actions_key, step_key, reset_key = jax.random.split(key, 3)
+        outcome = environment.step(step_key, state, _random_actions(environment, actions_key))
+        conventions = jnp.stack([environment.convention(outcome.state, seat) for seat in range(2)])
+        observations = environment.observe(outcome.state)
+        moment = _Moment(observations, outcome.reward, outcome.terminated, outcome.truncated, conventions)
+        return autoreset(outcome, environment.reset(reset_key)), moment
+
+    reset_key, play_key = jax.random.split(key)
+    return jax.lax.scan(step, environment.reset(reset_key), jax.random.split(play_key, environment.horizon))[1]
+
+
+def _check_episodes(environment: Environment) -> None:
+    """Random episodes side by side: finite numbers, one kind of end at a time, and an end by the horizon."""
+    keys = jax.random.split(jax.random.key(2), EPISODES)
+    moments = jax.tree.map(np.asarray, jax.jit(jax.vmap(lambda key: _play(environment, key)))(keys))
+    _check_finite(environment, "observe", moments.observations)
+    _check_finite(environment, "step reward", moments.reward)
+    if (moments.terminated & moments.truncated).any():
+        _fail(environment, "step truncated", "be False where terminated is True", "both True")
+    ended = moments.terminated | moments.truncated
+    if not ended.any(axis=1).all():
+        _fail(
+            environment, "horizon", "end every episode by its last step", f"{environment.horizon} steps without an end"
+        )
+    _check_followed(environment, moments.conventions[ended])
+
+
+def _check_finite(environment: Environment, field: str, numbers: np.ndarray) -> None:
+    if not np.isfinite(numbers).all():
+        _fail(environment, field, "be finite", numbers[~np.isfinite(numbers)][0])
+
+
+def _check_followed(environment: Environment, followed: np.ndarray) -> None:
+    """Conventions of ended episodes: an index, or the number of conventions for none."""
+    none = len(environment.conventions)
+    wrong = followed[(followed < 0) | (followed > none)]
+    if wrong.size:
+        _fail(environment, "convention", f"lie in 0..{none} when an episode has ended", wrong[0])

@@ -1,0 +1,197 @@
+"""Built-in environments keep the contract, and each way of breaking it is named."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from coverset.envs.base import Environment
+from coverset.envs.conformance import check_environment
+from coverset.envs.foraging import Foraging
+from coverset.envs.matrix import MatrixGame
+from coverset.envs.reaching import WEIGHTED, Reaching
+from coverset.types import Outcome
+
+BUILT_IN = {
+    "matrix": MatrixGame(),
+    "matrix, rectangular": MatrixGame(payoffs=((1.0, 2.0, 0.0), (0.0, 1.0, 3.0)), horizon=4),
+    "reaching": Reaching(),
+    "weighted-reaching, both seen": Reaching(payoffs=WEIGHTED, ends_apart=True, sees_teammate=True),
+    "reaching, coordinates": Reaching(encoding="coordinates", size=4, horizon=7, sees_teammate=True),
+    "foraging": Foraging(),
+    "foraging, coordinates, both seen": Foraging(sees_teammate=True, encoding="coordinates", horizon=20),
+    "foraging, random, both seen": Foraging(objects="random", sees_teammate=True, horizon=20),
+    "foraging, random, coordinates": Foraging(objects="random", encoding="coordinates", size=5, num_objects=4),
+}
+
+
+@pytest.mark.parametrize("environment", BUILT_IN.values(), ids=BUILT_IN)
+def test_built_in_environments_conform(environment: Environment) -> None:
+    check_environment(environment)
+
+
+class CountState(NamedTuple):
+    time: jax.Array
+
+
+@dataclass(frozen=True)
+class Counting(Environment):
+    """The smallest environment there is: the reward says whether the actions agree, for four steps."""
+
+    horizon: int = 4
+
+    @property
+    def observation_size(self):
+        return 1
+
+    @property
+    def num_actions(self):
+        return 2, 2
+
+    def reset(self, key):
+        del key
+        return CountState(jnp.int32(0))
+
+    def step(self, key, state, actions):
+        del key
+        time = state.time + 1
+        reward = (actions[0] == actions[1]).astype(jnp.float32)
+        return Outcome(CountState(time), reward, jnp.array(False), time >= self.horizon)
+
+    def observe(self, state):
+        return jnp.full((2, 1), state.time, jnp.float32)
+
+    def render(self, state):
+        return f"time {int(state.time)}"
+
+
+def broken(**changes) -> Environment:
+    """A `Counting` environment with some of its methods or properties replaced."""
+    return type("Broken", (Counting,), changes)()
+
+
+def stepping(**fields):
+    """A `step` whose outcome has some fields replaced by functions of the honest outcome."""
+
+    def step(self, key, state, actions):
+        outcome = Counting.step(self, key, state, actions)
+        return outcome._replace(**{name: change(outcome) for name, change in fields.items()})
+
+    return step
+
+
+class Counter:
+    """State outside the state: the same call never gives the same twice."""
+
+    calls = 0
+
+    def reset(self, key):
+        del self, key
+        Counter.calls += 1
+        return CountState(jnp.int32(Counter.calls % 1000))
+
+
+def branching(self, key, state, actions):
+    return Counting.step(self, key, state, actions) if state.time < 3 else None
+
+
+def different_under_jit(self, state):
+    return jnp.full((2, 1), float(isinstance(state.time, jax.core.Tracer))) + 0 * Counting.observe(self, state)
+
+
+BREAKS = {
+    "hash": ({"__hash__": None}, r"Broken\.__hash__ must give a hash"),
+    "observation_size 0": ({"observation_size": 0}, r"observation_size must be an int of at least 1, got 0"),
+    "observation_size float": ({"observation_size": 1.0}, r"observation_size must be an int .* got 1\.0"),
+    "num_actions": ({"num_actions": (2,)}, r"num_actions must be a tuple of two ints of at least 1, got \(2,\)"),
+    "no action": ({"num_actions": (2, 0)}, r"num_actions must be a tuple of two ints of at least 1, got \(2, 0\)"),
+    "seats": ({"num_actions": (2, 3), "seats_alike": True}, "seats_alike must be False while"),
+    "version": ({"version": 0}, "version must be an int of at least 1, got 0"),
+    "conventions": ({"conventions": ["a"]}, r"conventions must be a tuple of strings, got \['a'\]"),
+    "convention twice": ({"conventions": ("a", "a")}, "conventions must be distinct names"),
+    "payoffs missing": (
+        {"conventions": ("a", "b")},
+        "convention_payoffs must have a row or column for each of the 2 conventions, got 0 rows and 0 columns",
+    ),
+    "payoffs ragged": (
+        {"conventions": ("a", "b"), "convention_payoffs": ((1.0, 0.0), (1.0,))},
+        "convention_payoffs must be a rectangular tuple of tuples",
+    ),
+    "payoffs infinite": (
+        {"conventions": ("a",), "convention_payoffs": ((float("inf"),),)},
+        "convention_payoffs must hold finite numbers, got inf",
+    ),
+    "empty state": ({"reset": lambda *_: ()}, r"reset must return a tree of arrays, got \(\)"),
+    "not under jit": ({"step": branching}, "step must run under jit, got TracerBoolConversionError"),
+    "not an outcome": ({"step": lambda *_: (1, 2)}, "step must return an Outcome, got tuple"),
+    "state's tree": (
+        {"step": stepping(state=lambda outcome: (outcome.state, 1))},
+        "step state must have the tree that reset returns",
+    ),
+    "state's dtype": (
+        {"step": stepping(state=lambda outcome: CountState(outcome.state.time * 1.0))},
+        r"step state\.time must be int32\[\], got float32\[\]",
+    ),
+    "state's shape": (
+        {"step": stepping(state=lambda outcome: CountState(outcome.state.time[None]))},
+        r"step state\.time must be int32\[\], got int32\[1\]",
+    ),
+    "observation's shape": (
+        {"observe": lambda *_: jnp.zeros((1, 2))},
+        r"observe must be float32\[2, 1\], got float32\[1, 2\]",
+    ),
+    "observation's dtype": (
+        {"observe": lambda *_: jnp.zeros((2, 1), jnp.int32)},
+        r"observe must be float32\[2, 1\], got int32\[2, 1\]",
+    ),
+    "observation infinite": ({"observe": lambda *_: jnp.full((2, 1), jnp.inf)}, "observe must be finite, got inf"),
+    "reward's dtype": (
+        {"step": stepping(reward=lambda _: jnp.int32(1))},
+        r"step reward must be a float scalar, got int32\[\]",
+    ),
+    "reward's shape": (
+        {"step": stepping(reward=lambda _: jnp.ones(2))},
+        r"step reward must be a float scalar, got float32\[2\]",
+    ),
+    "reward not a number": (
+        {"step": stepping(reward=lambda _: jnp.float32(jnp.nan))},
+        "reward must be finite, got nan",
+    ),
+    "terminated's dtype": (
+        {"step": stepping(terminated=lambda _: jnp.float32(0))},
+        r"step terminated must be bool\[\], got float32\[\]",
+    ),
+    "truncated's shape": (
+        {"step": stepping(truncated=lambda outcome: outcome.truncated[None])},
+        r"step truncated must be bool\[\], got bool\[1\]",
+    ),
+    "both ends": (
+        {"step": stepping(terminated=lambda outcome: outcome.truncated)},
+        "step truncated must be False where terminated is True",
+    ),
+    "no end": (
+        {"step": stepping(truncated=lambda _: jnp.array(False))},
+        "horizon must end every episode by its last step, got 4 steps without an end",
+    ),
+    "not of the key": ({"reset": Counter.reset}, "reset must depend on nothing but its arguments"),
+    "jit differs": ({"observe": different_under_jit}, "observe must give the same with and without jit"),
+    "convention's dtype": ({"convention": lambda *_: jnp.float32(0)}, "convention must be an integer scalar"),
+    "convention's range": ({"convention": lambda *_: jnp.int32(1)}, r"convention must lie in 0\.\.0 .* got 1"),
+    "render": ({"render": lambda *_: 3}, "render must return a str, got int"),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), BREAKS.values(), ids=BREAKS)
+def test_each_break_is_named(changes: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as failure:
+        check_environment(broken(**changes))
+    assert str(failure.value).startswith("Broken.")
+    assert "\n" not in str(failure.value)
+
+
+def test_horizon_is_checked_and_the_unbroken_passes() -> None:
+    check_environment(Counting())
+    with pytest.raises(ValueError, match=r"horizon must be an int of at least 1, got 0"):
+        check_environment(Counting(horizon=0))
