@@ -262,13 +262,13 @@ def preferred_populations(game: Any, *, size: int | None = None) -> tuple[Prefer
 
     Args:
       game: a `Solution`, or whatever `solve` takes.
-      size: K; the size of the coverage set if None.
+      size: K; if None the size of the coverage set, but at least 2, for cross-play needs two pairs.
     Returns:
       One `Preference` per method.
     """
     solution = game if isinstance(game, Solution) else solve(game)
     rows, columns = solution.game.shape
-    size = len(solution.coverage_set) if size is None else size
+    size = max(2, len(solution.coverage_set)) if size is None else size
     if size < max(2, len(solution.coverage_set)):
         raise ValueError(
             f"size must be at least {max(2, len(solution.coverage_set))}, to have cross-play pairs and hold the "

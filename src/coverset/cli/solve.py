@@ -61,6 +61,7 @@ def main(arguments: list[str]) -> int:
 
 def run(command: Solve) -> int:
     """Solve, write what was asked for, print."""
+    _check_paths(command)
     game = load(command.game)
     with Console(stderr=True).status(f"Solving {game.shape[0]} x {game.shape[1]} actions"):
         solution = solve(game)
@@ -69,7 +70,7 @@ def run(command: Solve) -> int:
     if command.diversity:
         answer["diversity"] = _diversity_json(solution, preferences)
     if command.figure is not None:
-        from coverset.analysis.drawing import draw, save  # matplotlib is slow to import
+        from coverset.analysis.drawing import draw, save
 
         save(draw(solution), command.figure)
     if command.out is not None:
@@ -79,6 +80,16 @@ def run(command: Solve) -> int:
     else:
         _show(solution, preferences, Console())
     return 0
+
+
+def _check_paths(command: Solve) -> None:
+    """Refuse what cannot be written before the work, not after it."""
+    if command.out is not None and (not command.out.parent.is_dir() or command.out.is_dir()):
+        raise ValueError(f"out must be a file in an existing directory, got '{command.out}'.")
+    if command.figure is not None:
+        from coverset.analysis.drawing import check_figure_path  # matplotlib is slow to import
+
+        check_figure_path(command.figure)
 
 
 def _write(path: Path, text: str) -> None:
@@ -92,10 +103,9 @@ def _write(path: Path, text: str) -> None:
 
 def _show(solution: Solution, preferences: tuple[Preference, ...], console: Console) -> None:
     game = solution.game
-    names = ", ".join(game.ego_actions[action] for action in solution.coverage_set)
-    console.print(
-        f"[bold]{escape(game.name)}[/bold]: {len(solution.members)} of {game.shape[0]} actions are needed: {escape(names)}"
-    )
+    names = escape(", ".join(game.ego_actions[action] for action in solution.coverage_set))
+    count = f"{len(solution.members)} of {game.shape[0]} actions"
+    console.print(f"[bold]{escape(game.name)}[/bold]: {count} are needed: {names}", highlight=False)
     table = Table(title="minimum coverage set", title_justify="left")
     for column in ("index", "action", "a teammate that calls for it", "margin"):
         table.add_column(column, justify="right" if column in ("index", "margin") else "left", overflow="fold")
@@ -121,7 +131,7 @@ def _show_diversity(solution: Solution, preferences: tuple[Preference, ...], con
     objectives = {"BRDiv": brdiv(cross_play), "LIPO": lipo(cross_play)}
     title = f"diversity objectives, best of all {preferences[0].populations} populations of {preferences[0].size} pairs"
     table = Table(title=title, title_justify="left")
-    for column in ("method", "coverage set", "best populations that miss a member (best responses with teammates)"):
+    for column in ("method", "coverage set", "best that miss a member (response-teammate)"):
         table.add_column(column, overflow="fold")
     for preference in preferences:
         others = "\n".join(

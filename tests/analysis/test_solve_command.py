@@ -1,0 +1,61 @@
+"""`coverset solve` from arguments to output."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from coverset.cli.solve import Solve, main, run
+
+
+def test_json_is_the_only_thing_on_standard_output(capsys) -> None:
+    assert main(["matrix", "--json"]) == 0
+    captured = capsys.readouterr()
+    answer = json.loads(captured.out)
+    assert answer["coverage_set"] == [0, 1, 2]
+    assert answer["margins"] == [6.0, 2.0, 2.0]
+    assert answer["witnesses"] == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+
+
+def test_tables_figure_and_file(tmp_path, capsys) -> None:
+    (tmp_path / "patrol.csv").write_text(",push,guard\nrush,4,0\nhold,3,2\nwait,1,3\nstall,2,2\n[red]again,3,2\n")
+    figure, out = tmp_path / "patrol.svg", tmp_path / "patrol.json"
+    assert run(Solve(str(tmp_path / "patrol.csv"), figure=figure, out=out)) == 0
+    printed = capsys.readouterr().out
+    assert "3 of 5 actions are needed: rush, hold, wait" in printed
+    assert "never a best response" in printed
+    assert "[red]again" in printed
+    assert json.loads(out.read_text())["coverage_set_names"] == ["rush", "hold", "wait"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["patrol.csv", "patrol.json", "patrol.svg"]
+
+
+def test_diversity_prints_appendix_b(capsys) -> None:
+    assert main(["weighted-reaching", "--diversity"]) == 0
+    printed = capsys.readouterr().out
+    for text in ("36 + 120 alpha", "40 + 160 alpha", "36 - 48 alpha", "40 - 40 alpha", "No alpha > 0 makes LIPO"):
+        assert text in printed
+    assert main(["matrix", "--diversity", "--json"]) == 0
+    diversity = json.loads(capsys.readouterr().out)["diversity"]
+    assert diversity["BRDiv"]["coverage_set_objective"] == "22 + 56 alpha"
+    assert diversity["LIPO"]["preferred_for"] == []
+
+
+def test_a_coverage_set_of_one_has_objectives_too(tmp_path, capsys) -> None:
+    (tmp_path / "one.csv").write_text("1,2\n0,1\n")
+    assert run(Solve(str(tmp_path / "one.csv"), diversity=True, json=True)) == 0
+    assert json.loads(capsys.readouterr().out)["coverage_set"] == [0]
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (Solve("matri"), "Did you mean 'matrix'"),
+        (Solve("matrix", figure=Path("missing/a.png")), "existing directory"),
+        (Solve("matrix", figure=Path("a.doc")), "figure must end in"),
+        (Solve("matrix", out=Path("missing/a.json")), "out must be a file in an existing directory"),
+    ],
+)
+def test_mistakes_are_one_sentence(command, message) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        run(command)
+    assert "\n" not in str(caught.value)
