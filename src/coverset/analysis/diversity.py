@@ -31,7 +31,7 @@ class Affine:
     constant: Fraction
     slope: Fraction
 
-    def at(self, alpha: Fraction | float) -> Fraction:
+    def at(self, alpha: Fraction | float | int) -> Fraction:
         """Its value at `alpha`."""
         return self.constant + self.slope * Fraction(alpha)
 
@@ -106,7 +106,7 @@ class Interval:
     low_closed: bool = False
     high_closed: bool = False
 
-    def __contains__(self, alpha: Fraction | float) -> bool:
+    def __contains__(self, alpha: Fraction | float | int) -> bool:
         value = Fraction(alpha)
         above = value > self.low or (self.low_closed and value == self.low)
         return above and (self.high is None or value < self.high or (self.high_closed and value == self.high))
