@@ -57,6 +57,7 @@ def stacked(environment):
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *heuristics(environment).values())
 
 
+@partial(jax.jit, static_argnames="number")
 def draw(policies, percept, number: int):
     """Actions of all stacked policies at the start of `number` trials, [policies, number], and their memories."""
 
@@ -64,7 +65,7 @@ def draw(policies, percept, number: int):
         return policy.act(key, percept, policy.initial_memory())
 
     keys = jax.random.split(jax.random.key(0), number)
-    return jax.jit(jax.vmap(jax.vmap(one, (None, 0)), (0, None)))(policies, keys)
+    return jax.vmap(jax.vmap(one, (None, 0)), (0, None))(policies, keys)
 
 
 def frequencies(values, number: int) -> np.ndarray:
@@ -214,7 +215,7 @@ NO_MEMORY = heuristics(Foraging())["H1"].initial_memory()
 def test_foraging_goes_around_a_cell_into_which_a_move_failed_half_of_the_time() -> None:
     environment, policy = Foraging(), heuristics(Foraging())["H3"]
     here = observed(environment, (1, 3), environment.cells, (True,) * 3)
-    action, memory = policy.act(jax.random.key(0), here, NO_MEMORY)
+    action, memory = eqx.filter_jit(policy.act)(jax.random.key(0), here, NO_MEMORY)
     assert int(action) == 3  # west, to (1, 2)
     again = here._replace(first=jnp.array(False))
     keys = jax.random.split(jax.random.key(0), 1000)
@@ -242,11 +243,12 @@ def test_foraging_orders_earn_what_the_conventions_say() -> None:
     """From every start, orders finish with themselves, and with others collect what both begin with."""
     environment = Foraging()
     orders = jax.tree.map(lambda leaf: leaf[2:], stacked(environment))
-    played = cross_play(environment, orders, 100)
+    played = cross_play(environment, orders, 50)
     expected = np.asarray(environment.convention_payoffs)[:, :, None]
     np.testing.assert_allclose(played.total, np.broadcast_to(expected, played.total.shape), atol=1e-5)
-    followed = jax.vmap(jax.vmap(jax.vmap(lambda state: environment.convention(state, 0))))(played.final)
-    np.testing.assert_array_equal(np.diagonal(followed), np.tile(np.arange(6), (100, 1)))
+    convention = jax.vmap(jax.vmap(jax.vmap(lambda state: environment.convention(state, 0))))
+    followed = jax.jit(convention)(played.final)
+    np.testing.assert_array_equal(np.diagonal(followed), np.tile(np.arange(6), (50, 1)))
 
 
 @pytest.mark.parametrize(
@@ -267,7 +269,7 @@ def test_two_of_one_order_always_finish(environment: Foraging) -> None:
     def finished(policy, key):
         return play(environment, environment.reset(key), key, (policy, policy)).total
 
-    keys = jax.random.split(jax.random.key(7), 400)
+    keys = jax.random.split(jax.random.key(7), 300)
     totals = jax.jit(jax.vmap(jax.vmap(finished, (None, 0)), (0, None)))(chosen, keys)
     np.testing.assert_allclose(totals, 1.0, atol=1e-5)
 
