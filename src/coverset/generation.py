@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from coverset.checks import at_least
 from coverset.config import GenerateSettings
 from coverset.envs import registry
 from coverset.envs.base import Environment
@@ -29,6 +30,9 @@ from coverset.teammates.trainer import Metrics, Trainer, TrainState
 from coverset.types import PyTree
 
 CHECKPOINT_SECONDS = 5.0
+"""Time between two checkpoints, unless the caller says otherwise."""
+LARGEST_SEED = 2**32 - 1
+"""Beyond it, different seeds would start the same stream of random numbers."""
 EVALUATION_STREAM = 1
 """Folded into the seed's key, so that evaluation draws what training never draws."""
 
@@ -128,6 +132,7 @@ def generate(
     resume: bool = False,
     env_parameters: dict[str, Any] | None = None,
     reporter: Reporter | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
     **overrides: Any,
 ) -> list[dict[str, Any]]:
     """Train K pairs of best responses and teammates for every seed.
@@ -141,14 +146,18 @@ def generate(
       resume: go on with runs that were stopped or killed, and skip those that are done.
       env_parameters: parameters of the environment, where it is given by name.
       reporter: how to follow the run.
+      checkpoint_seconds: training time between two checkpoints; has no influence on the result.
       **overrides: fields of `GenerateSettings` that replace the preset's.
     Returns:
       The content of `summary.json` of every seed, in the order of `seeds`.
     """
     plan = make_plan(environment, method=method, preset=preset, env_parameters=env_parameters, **overrides)
-    if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0:
-        raise ValueError(f"seeds must be different whole numbers from 0 on, got {list(seeds)}.")
+    if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) > LARGEST_SEED:
+        raise ValueError(f"seeds must be different whole numbers from 0 to {LARGEST_SEED}, got {list(seeds)}.")
+    at_least("checkpoint_seconds", checkpoint_seconds, 0)
     root = Path(out) if out is not None else default_directory(plan)
+    if root.exists() and not root.is_dir():
+        raise ValueError(f"out must be a directory, but {root} is a file.")
     directories = {seed: RunDirectory(root / f"seed-{seed}") for seed in seeds}
     for seed, directory in directories.items():
         directory.check_claim(plan.config(seed), resume=resume)
@@ -156,7 +165,8 @@ def generate(
         directory.claim(plan.config(seed))
     waiting = [seed for seed in seeds if directories[seed].summary() is None]
     for group in _groups(waiting, plan.settings.seeds_together):
-        _train_group(plan, {seed: directories[seed] for seed in group}, reporter or Reporter())
+        clock = _Clock(directories[group[0]].path / "timing.json", checkpoint_seconds)
+        _train_group(plan, {seed: directories[seed] for seed in group}, reporter or Reporter(), clock)
     return [directories[seed].summary() or {} for seed in seeds]
 
 
@@ -169,12 +179,12 @@ def _groups(seeds: Sequence[int], size: int) -> Iterable[tuple[int, ...]]:
     return (tuple(seeds[start : start + size]) for start in range(0, len(seeds), size))
 
 
-def _train_group(plan: Plan, directories: dict[int, RunDirectory], reporter: Reporter) -> None:
+def _train_group(plan: Plan, directories: dict[int, RunDirectory], reporter: Reporter, clock: "_Clock") -> None:
     """Train several seeds as one compiled program, from their newest common checkpoint to their summaries."""
     seeds, trainer, settings = tuple(directories), plan.trainer, plan.settings
     done, state = _restore(trainer, directories, reporter)
     reporter.start(plan, seeds, done * settings.steps_per_chunk)
-    clock = _Clock(directories)
+    clock.start()
     train_chunk = jax.jit(jax.vmap(trainer.train_chunk), donate_argnums=0)
     for chunk in range(done, settings.num_chunks):
         state, metrics = train_chunk(state)
@@ -212,7 +222,7 @@ def _restore(trainer: Trainer, directories: dict[int, RunDirectory], reporter: R
     common = set.intersection(*(set(states) for states in found.values()))
     chunk = max(common, default=0)
     for directory in directories.values():
-        directory.truncate_metrics(chunk)
+        directory.rewind(chunk)
     if not common:
         return 0, fresh
     return chunk, jax.tree.map(lambda *leaves: jnp.stack(leaves), *(states[chunk] for states in found.values()))
@@ -226,16 +236,20 @@ def _save(directories: dict[int, RunDirectory], chunk: int, state: TrainState) -
 class _Clock:
     """Training time over all sessions of a group, kept in a file of its own: the log must not depend on it."""
 
-    def __init__(self, directories: dict[int, RunDirectory]) -> None:
-        self.path = next(iter(directories.values())).path / "timing.json"
-        self.before = read_json(self.path)["train_seconds"] if self.path.is_file() else 0.0
+    def __init__(self, path: Path, checkpoint_seconds: float) -> None:
+        self.path = path
+        self.checkpoint_seconds = checkpoint_seconds
+        self.before = read_json(path)["train_seconds"] if path.is_file() else 0.0
+        self.start()
+
+    def start(self) -> None:
         self.started = self.saved = time.monotonic()
 
     def seconds(self) -> float:
         return self.before + time.monotonic() - self.started
 
     def checkpoint_due(self) -> bool:
-        return time.monotonic() - self.saved > CHECKPOINT_SECONDS
+        return time.monotonic() - self.saved > self.checkpoint_seconds
 
     def save(self) -> None:
         self.saved = time.monotonic()

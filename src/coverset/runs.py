@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from coverset.storage import (
+    TEMPORARY,
     DamagedFile,
     json_line,
     jsonable,
@@ -87,10 +88,12 @@ class RunDirectory:
             write_json(self.config_path, config)
 
     def _is_free(self) -> bool:
-        return not self.path.exists() or not any(self.path.iterdir())
+        return not self.path.exists() or all(entry.match(TEMPORARY) for entry in self.path.iterdir())
 
     def _check_same(self, config: dict[str, Any]) -> None:
         stored = read_json(self.config_path)
+        if not isinstance(stored, dict):
+            raise DamagedFile(f"{self.config_path} does not hold the settings of a run.")
         wanted = jsonable(config)
         for name in sorted((set(stored) | set(wanted)) - {"versions"}):
             if stored.get(name) != wanted.get(name):
@@ -104,8 +107,16 @@ class RunDirectory:
         with self.metrics_path.open("ab") as file:
             file.write(json_line(row))
 
-    def truncate_metrics(self, rows: int) -> None:
-        """Forget what was logged after the checkpoint that training goes on from."""
+    def rewind(self, chunk: int) -> None:
+        """Forget what came after the checkpoint that training goes on from: log rows, and checkpoints of no use."""
+        self._truncate_metrics(chunk)
+        for later in self.checkpoints():
+            if later > chunk:
+                self._checkpoint(later).unlink(missing_ok=True)
+        for leftover in self.path.rglob(TEMPORARY):
+            leftover.unlink(missing_ok=True)
+
+    def _truncate_metrics(self, rows: int) -> None:
         if not self.metrics_path.exists():
             if rows:
                 raise DamagedFile(f"{self.metrics_path} is missing, but {rows} rows were logged.")
@@ -138,7 +149,8 @@ class RunDirectory:
             try:
                 whole[chunk] = self.load_checkpoint(chunk, like)
             except (DamagedFile, OSError) as error:
-                warn(f"{error} Falling back to the checkpoint before it.")
+                before = f"the checkpoint of chunk {max(whole)}" if whole else "the start of the run"
+                warn(f"{error} Without it the last whole state before is {before}.")
         return whole
 
     def _checkpoint(self, chunk: int) -> Path:

@@ -12,6 +12,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 DIGEST = "sha256"
+TEMPORARY = ".*.tmp"
+"""Pattern of the names under which files are written before they are renamed; a killed process may leave one."""
 
 
 class DamagedFile(ValueError):
@@ -71,8 +73,8 @@ def rounded(values: Any) -> Any:
 def save_tensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
     """Write named arrays and JSON metadata as one safetensors file that carries its own checksum."""
     arrays = {name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors)}
-    described = {"content": json.dumps(jsonable(metadata), sort_keys=True), DIGEST: _digest(arrays)}
-    write_bytes(path, save(arrays, metadata=described))
+    content = json.dumps(jsonable(metadata), sort_keys=True)
+    write_bytes(path, save(arrays, metadata={"content": content, DIGEST: _digest(content, arrays)}))
 
 
 def load_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -83,16 +85,16 @@ def load_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         with safe_open(path, framework="numpy") as file:
             described = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in sorted(file.keys())}
-        content = json.loads(described["content"])
-    except (SafetensorError, KeyError, json.JSONDecodeError, ValueError) as error:
+        content = described["content"]
+    except (SafetensorError, KeyError, ValueError) as error:
         raise DamagedFile(f"{path} is damaged or was not written by coverset: {error}.") from error
-    if described.get(DIGEST) != _digest(arrays):
+    if described.get(DIGEST) != _digest(content, arrays):
         raise DamagedFile(f"{path} is damaged: its contents do not match its checksum.")
-    return arrays, content
+    return arrays, json.loads(content)
 
 
-def _digest(arrays: Mapping[str, np.ndarray]) -> str:
-    digest = hashlib.sha256()
+def _digest(content: str, arrays: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256(content.encode())
     for name in sorted(arrays):
         digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}\n".encode())
         digest.update(arrays[name].tobytes())

@@ -40,6 +40,8 @@ class Generate:
     """Directory of the runs (default: runs/ENV-METHOD-PRESET)."""
     resume: bool = False
     """Go on with runs that were stopped or killed, and skip those that are done."""
+    checkpoint_seconds: float = 5.0
+    """Training time between two checkpoints; has no influence on the result."""
     env_args: tuple[str, ...] = field(default=())
     """Parameters of the environment as NAME=VALUE, values as JSON or plain text."""
     json: bool = False
@@ -66,6 +68,7 @@ def main(arguments: list[str]) -> int:
                 resume=command.resume,
                 env_parameters=key_values("env_args", command.env_args),
                 reporter=progress,
+                checkpoint_seconds=command.checkpoint_seconds,
                 **overrides,
             )
         except Stopped as stopped:

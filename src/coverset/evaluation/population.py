@@ -18,7 +18,7 @@ TRIALS = 512
 def measure_population(
     key: PRNGKey, environment: Environment, population: Population, *, margin: float, discount: float
 ) -> dict[str, Any]:
-    """Play every pair `TRIALS` episodes long. `cross_play` is undiscounted; the constraints are the paper's, discounted.
+    """Play `TRIALS` episodes of every pair. `cross_play` is undiscounted; the constraints are the paper's, discounted.
 
     Rows are best responses, columns teammates, in every matrix.
     """

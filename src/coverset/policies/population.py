@@ -42,7 +42,10 @@ def load_population(path: Path) -> tuple[Population, dict[str, Any]]:
     tensors, metadata = load_tensors(path)
     if metadata.get("format") != FORMAT:
         raise DamagedFile(f"{path} holds '{metadata.get('format')}' where '{FORMAT}' was expected.")
-    return Population(*(NetworkPolicy(_layers(path, role, tensors)) for role in Population._fields)), metadata
+    population = Population(*(NetworkPolicy(_layers(path, role, tensors)) for role in Population._fields))
+    if len({policies.mlp.weights[0].shape[0] for policies in population}) > 1:
+        raise DamagedFile(f"{path} holds populations of different sizes.")
+    return population, metadata
 
 
 def _named_layers(role: str, mlp: MLP) -> list[tuple[str, jax.Array]]:
@@ -58,9 +61,10 @@ def _layers(path: Path, role: str, tensors: dict[str, np.ndarray]) -> MLP:
     except KeyError as error:
         raise DamagedFile(f"{path} lacks the tensor {error}.") from error
     shapes_fit = count > 0 and all(
-        w.ndim == 3 and b.shape == (w.shape[0], w.shape[2]) for w, b in zip(weights, biases, strict=True)
+        w.ndim == 3 and b.shape == (w.shape[0], w.shape[2]) and w.dtype == b.dtype == jnp.float32
+        for w, b in zip(weights, biases, strict=True)
     )
-    chained = all(a.shape[2] == b.shape[1] for a, b in pairwise(weights))
-    if not (shapes_fit and chained):
+    chained = shapes_fit and all((a.shape[0], a.shape[2]) == b.shape[:2] for a, b in pairwise(weights))
+    if not chained:
         raise DamagedFile(f"{path} holds layers of {role} whose shapes do not fit together.")
     return MLP(weights, biases)
