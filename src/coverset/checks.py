@@ -3,6 +3,10 @@
 import math
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
 
 
 def at_least(name: str, value: float, minimum: float, why: str = "") -> None:
@@ -22,6 +26,12 @@ def between(name: str, value: float, low: float, high: float) -> None:
     """Raise unless `low <= value <= high`; NaN is refused too."""
     if not low <= value <= high:
         raise ValueError(f"{name} must lie between {low} and {high}, got {value}.")
+
+
+def finite(name: str, value: float) -> None:
+    """Raise if `value` is infinite or NaN."""
+    if not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {value}.")
 
 
 def one_of(name: str, value: str, known: Collection[str]) -> None:
@@ -45,3 +55,43 @@ def payoff_table(name: str, rows: Sequence[Sequence[float]]) -> tuple[tuple[floa
             if not math.isfinite(value):
                 raise ValueError(f"{name} must hold finite numbers, got {value} in row {number}, column {column}.")
     return tuple(tuple(float(value) for value in row) for row in rows)
+
+
+def of_type(name: str, value: Any, annotation: Any) -> None:
+    """Raise unless `value`, as JSON or a caller gives it, fits a type annotation; lists pass for tuples."""
+    if not _fits(value, annotation):
+        raise ValueError(f"{name} must be {_in_words(annotation)}, got {value!r}.")
+
+
+def _fits(value: Any, annotation: Any) -> bool:
+    """Whether a value has a type that is made of plain ones; annotations of any other kind accept everything."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if annotation is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if annotation is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if annotation in (bool, str, type(None)):
+        return isinstance(value, annotation)
+    if origin in (Union, UnionType):
+        return any(_fits(value, option) for option in inner)
+    if origin is Literal:
+        return value in inner
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            return False
+        if inner[1:] == (...,):
+            return all(_fits(item, inner[0]) for item in value)
+        return len(value) == len(inner) and all(map(_fits, value, inner))
+    return True
+
+
+def _in_words(annotation: Any) -> str:
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType):
+        return " or ".join(map(_in_words, inner))
+    if origin is Literal:
+        return "one of " + ", ".join(map(str, inner))
+    if origin is not tuple:
+        return _WORDS.get(annotation, str(annotation))
+    items = f"{len(inner)} items" if inner[1:] != (...,) else "items"
+    return f"a list of {items}, each {_in_words(inner[0])}"

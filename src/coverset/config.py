@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from coverset.checks import at_least, between, one_of, positive
+from coverset.checks import at_least, between, finite, one_of, positive
 
 VALUE_STATES = ("initial", "batch")
 
@@ -78,6 +78,8 @@ class GenerateSettings:
             positive(name, getattr(self, name))
         for name in ("multiplier_rate", "multiplier_ceiling", "alpha", "entropy", "margin", "extra_self_play"):
             at_least(name, getattr(self, name), 0)
+        for name in ("multiplier_rate", "alpha", "entropy", "margin"):
+            finite(name, getattr(self, name))
         for name in ("total_steps", "multiplier_interval", "envs_per_pair", "rollout_length", "epochs", "minibatches"):
             at_least(name, getattr(self, name), 1)
         for name in ("value_samples", "chunk_steps", "seeds_together"):
@@ -86,6 +88,7 @@ class GenerateSettings:
             between(name, getattr(self, name), 0, 1)
         if self.entropy_final is not None:
             at_least("entropy_final", self.entropy_final, 0)
+            finite("entropy_final", self.entropy_final)
         if not self.hidden_sizes or min(self.hidden_sizes) < 1:
             raise ValueError(f"hidden_sizes must list at least one width above 0, got {self.hidden_sizes}.")
         if self.rollout_length % self.minibatches:

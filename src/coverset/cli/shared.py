@@ -50,7 +50,7 @@ def seed_list(words: Sequence[str]) -> list[int]:
     seeds: list[int] = []
     for word in words:
         first, dots, last = word.partition("..")
-        if not first.isdigit() or (dots and not last.isdigit()) or (dots and int(last) < int(first)):
+        if not first.isdecimal() or (dots and not last.isdecimal()) or (dots and int(last) < int(first)):
             raise ValueError(f"seeds must be whole numbers from 0 on, or ranges such as 0..15, got '{word}'.")
         seeds.extend(range(int(first), int(last if dots else first) + 1))
     return seeds

@@ -5,9 +5,9 @@ import importlib
 import inspect
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, get_type_hints
 
-from coverset.checks import one_of
+from coverset.checks import of_type, one_of
 from coverset.envs.base import Environment
 from coverset.envs.foraging import Foraging
 from coverset.envs.matrix import MatrixGame
@@ -74,17 +74,32 @@ def _import(name: str) -> Factory:
 
 
 def _call(name: str, factory: Factory, parameters: dict[str, Any]) -> Environment:
-    known = _accepted(factory)
+    if not callable(factory):
+        raise ValueError(f"environment '{name}' must name a function or a class, got {type(factory).__name__}.")
+    known, types = _accepted(factory), _types(factory)
     for parameter in parameters:
         if known is not None and parameter not in known:
             raise ValueError(f"Environment '{name}' takes {', '.join(known) or 'no parameters'}, got '{parameter}'.")
+        of_type(parameter, parameters[parameter], types.get(parameter))
     return factory(**parameters)
 
 
 def _accepted(factory: Factory) -> list[str] | None:
     """Names of the parameters a factory takes, or None where it takes any."""
-    target = Reaching if factory is _weighted_reaching else factory
-    signature = inspect.signature(target)
+    signature = inspect.signature(_described(factory))
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
         return None
     return list(signature.parameters)
+
+
+def _types(factory: Factory) -> dict[str, Any]:
+    """Annotations of a factory's parameters; none where they cannot be read."""
+    try:
+        return get_type_hints(_described(factory))
+    except (NameError, TypeError, AttributeError):
+        return {}
+
+
+def _described(factory: Factory) -> Callable[..., Any]:
+    """Where the parameters of a factory are written down."""
+    return Reaching if factory is _weighted_reaching else factory
