@@ -6,9 +6,9 @@ from jaxtyping import Array, Float, Int
 
 
 def sample_actions(logits: Float[Array, "*b a"], uniforms: Float[Array, "*b"]) -> Int[Array, "*b"]:
-    """Draw from softmax(logits) by inverting its distribution function: one uniform number per draw."""
+    """Draw from softmax(logits) by inverting its distribution function: one uniform number of [0, 1) per draw."""
     thresholds = jnp.cumsum(jax.nn.softmax(logits), axis=-1)
-    actions = jnp.sum(thresholds < uniforms[..., None], axis=-1, dtype=jnp.int32)
+    actions = jnp.sum(thresholds <= uniforms[..., None], axis=-1, dtype=jnp.int32)
     return jnp.minimum(actions, logits.shape[-1] - 1)
 
 
