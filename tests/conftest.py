@@ -6,7 +6,7 @@ from jaxtyping import install_import_hook
 
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
 
-install_import_hook("coverset", "beartype.beartype").__enter__()
+install_import_hook("coverset", "tests.typechecked").__enter__()
 
 import jax  # noqa: E402
 from platformdirs import user_cache_path  # noqa: E402

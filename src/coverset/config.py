@@ -131,3 +131,87 @@ class GenerateSettings:
     def trained_steps(self) -> int:
         """Environment steps of the whole run: `total_steps`, rounded up to whole chunks."""
         return self.num_chunks * self.steps_per_chunk
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """Hyperparameters of ad hoc agent training. The paper's symbol stands behind each, where it has one."""
+
+    total_steps: int
+    """Environment steps to train for, over all environments: T."""
+    hidden_sizes: tuple[int, ...] = (64,)
+    """Widths of the dense layers before the LSTM."""
+    memory_size: int = 64
+    """Size of the LSTM: L_rep."""
+    learning_rate: float = 1e-3
+    """Adam's step size for the policy: lambda_pi."""
+    critic_learning_rate: float = 1e-3
+    """Adam's step size for the critic: lambda_V."""
+    anneal: bool = True
+    """Whether both learning rates fall linearly to zero over the run."""
+    discount: float = 0.99
+    """Discount rate: gamma."""
+    gae_decay: float = 0.95
+    """lambda of generalised advantage estimation."""
+    envs_per_partner: int = 32
+    """Environments in which each partner of the pool plays."""
+    rollout_length: int = 20
+    """Steps between two updates, and the reach of back-propagation: T_update."""
+    epochs: int = 4
+    """Passes over each rollout."""
+    minibatches: int = 4
+    """Parts of a rollout, over environments, that each take an optimiser step of their own."""
+    clip: float = 0.2
+    """Clipping range of the probability ratio."""
+    max_grad_norm: float = 0.5
+    """Bound of the gradient norm of policy and critic."""
+    entropy: float = 0.01
+    """Entropy bonus: w_ent."""
+    entropy_final: float | None = None
+    """Entropy bonus at the end of the run, reached linearly; constant if not given."""
+    episodes_per_trial: int = 20
+    """Episodes with one partner before memory is cleared."""
+    chunk_steps: int = 50_000
+    """Environment steps between two rows of metrics; they run as one compiled dispatch."""
+    evaluations: int = 10
+    """How often, evenly over the run, the agent is measured with held-out partners."""
+    seeds_together: int = 1
+    """Seeds that train side by side in one compiled program: faster where networks are small."""
+
+    def __post_init__(self) -> None:
+        for name in ("learning_rate", "critic_learning_rate", "clip", "max_grad_norm"):
+            positive(name, getattr(self, name))
+        for name in ("entropy", "evaluations"):
+            at_least(name, getattr(self, name), 0)
+        for name in (
+            *("total_steps", "memory_size", "envs_per_partner", "rollout_length", "epochs", "minibatches"),
+            *("episodes_per_trial", "chunk_steps", "seeds_together"),
+        ):
+            at_least(name, getattr(self, name), 1)
+        for name in ("discount", "gae_decay"):
+            between(name, getattr(self, name), 0, 1)
+        if self.entropy_final is not None:
+            at_least("entropy_final", self.entropy_final, 0)
+        if not self.hidden_sizes or min(self.hidden_sizes) < 1:
+            raise ValueError(f"hidden_sizes must list at least one width above 0, got {self.hidden_sizes}.")
+        if self.envs_per_partner % self.minibatches:
+            raise ValueError(
+                f"minibatches must divide envs_per_partner, got {self.minibatches} for {self.envs_per_partner}."
+            )
+
+    def steps_per_update(self, num_partners: int) -> int:
+        """Environment steps of one rollout with a pool of that size."""
+        return num_partners * self.envs_per_partner * self.rollout_length
+
+    def updates_per_chunk(self, num_partners: int) -> int:
+        """Updates of one compiled dispatch."""
+        steps = self.steps_per_update(num_partners)
+        return max(1, min(math.ceil(self.total_steps / steps), round(self.chunk_steps / steps)))
+
+    def steps_per_chunk(self, num_partners: int) -> int:
+        """Environment steps of one dispatch."""
+        return self.updates_per_chunk(num_partners) * self.steps_per_update(num_partners)
+
+    def num_chunks(self, num_partners: int) -> int:
+        """Dispatches of the whole run; the last may train a little beyond `total_steps`."""
+        return math.ceil(self.total_steps / self.steps_per_chunk(num_partners))

@@ -1,8 +1,7 @@
 """AgentInteraction of Algorithm 1, in every cell of the pair grid at once."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from coverset.envs.base import Environment, autoreset
 from coverset.learning.losses import log_probabilities, sample_actions
+from coverset.learning.vectorised import over_grid
 from coverset.policies.networks import MLP
 from coverset.teammates.networks import Networks
 from coverset.teammates.pair_grid import PairGrid
@@ -44,11 +44,6 @@ class Tally(NamedTuple):
     returns: PairMatrix
     conventions: Float[Array, "2 K c"]
     """How often best response i (first) and teammate i followed each convention in their self-play."""
-
-
-def over_grid(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Map a function of one environment over the axes [K, B]."""
-    return jax.vmap(jax.vmap(function))
 
 
 def start_playing(key: PRNGKey, environment: Environment, grid: PairGrid) -> Playing:

@@ -4,16 +4,15 @@ Each policy learns from its own row (best responses) or column (teammates) of th
 is one contiguous block, its gradient is clipped on its own.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, Int
 
 from coverset.config import GenerateSettings
 from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities
+from coverset.learning.optimiser import ADAM, adam_step
 from coverset.learning.returns import advantages
 from coverset.policies.networks import MLP, PairCritic
 from coverset.teammates.collection import Steps
@@ -21,7 +20,6 @@ from coverset.teammates.networks import Networks
 from coverset.teammates.pair_grid import PairGrid
 from coverset.types import PairMatrix, PRNGKey, PyTree, Scalar
 
-ADAM = optax.scale_by_adam()
 SMALLEST_SCALE = 1e-6
 
 
@@ -184,14 +182,3 @@ def critic_loss(critic: PairCritic, grid: PairGrid, batch: CriticBatch) -> Scala
     identity = critic.identity(grid.best_responses(), grid.teammates())
     values = critic(batch.observations, identity[:, None])
     return jnp.mean(grid.cell_shares()[:, None] * jnp.square(values - batch.target))
-
-
-def adam_step(
-    rate: Any, network: PyTree, moments: PyTree, gradient: PyTree, *, per_member: bool, max_norm: float
-) -> tuple[PyTree, PyTree]:
-    """Adam after clipping the gradient's norm, of each member on its own where networks are stacked."""
-    norm = jax.vmap(optax.global_norm)(gradient) if per_member else optax.global_norm(gradient)
-    factor = jnp.minimum(1.0, max_norm / (norm + SMALLEST_SCALE))
-    clipped = jax.tree.map(lambda g: g * factor.reshape(factor.shape + (1,) * (g.ndim - factor.ndim)), gradient)
-    direction, moments = ADAM.update(clipped, moments)
-    return eqx.apply_updates(network, jax.tree.map(lambda d: -rate * d, direction)), moments

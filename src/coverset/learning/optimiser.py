@@ -1,0 +1,24 @@
+"""Adam with gradient clipping that respects stacked networks."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+
+from coverset.types import PyTree
+
+ADAM = optax.scale_by_adam()
+SMALLEST_NORM = 1e-6
+
+
+def adam_step(
+    rate: Any, network: PyTree, moments: PyTree, gradient: PyTree, *, per_member: bool, max_norm: float
+) -> tuple[PyTree, PyTree]:
+    """Adam after clipping the gradient's norm, of each member on its own where networks are stacked."""
+    norm = jax.vmap(optax.global_norm)(gradient) if per_member else optax.global_norm(gradient)
+    factor = jnp.minimum(1.0, max_norm / (norm + SMALLEST_NORM))
+    clipped = jax.tree.map(lambda g: g * factor.reshape(factor.shape + (1,) * (g.ndim - factor.ndim)), gradient)
+    direction, moments = ADAM.update(clipped, moments)
+    return eqx.apply_updates(network, jax.tree.map(lambda d: -rate * d, direction)), moments
