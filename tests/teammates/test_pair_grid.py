@@ -1,0 +1,77 @@
+"""The pair grid against loops over its environments."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from coverset.teammates.pair_grid import PairGrid
+
+GRIDS = [PairGrid(3, 2, 0), PairGrid(3, 2, 4), PairGrid(2, 1, 1)]
+
+
+def pair_of(grid: PairGrid, row: int, place: int) -> tuple[int, int]:
+    """Best response and teammate of one environment, as the module says."""
+    in_cells = place < grid.population_size * grid.per_pair
+    return row, place // grid.per_pair if in_cells else row
+
+
+def cell_means(grid: PairGrid, rows: np.ndarray) -> np.ndarray:
+    cells: dict[tuple[int, int], list[float]] = {}
+    for place in np.ndindex(*rows.shape):
+        cells.setdefault(pair_of(grid, *place), []).append(float(rows[place]))
+    return np.array([[np.mean(cells[i, j]) for j in range(grid.population_size)] for i in range(grid.population_size)])
+
+
+@pytest.fixture(params=GRIDS, ids=str)
+def grid(request) -> PairGrid:
+    return request.param
+
+
+@pytest.fixture
+def rows(grid: PairGrid) -> np.ndarray:
+    shape = (grid.population_size, grid.row_size)
+    return np.random.default_rng(0).normal(size=shape).astype(np.float32)
+
+
+def test_every_environment_knows_its_pair(grid: PairGrid) -> None:
+    best_responses, teammates = np.asarray(grid.best_responses()), np.asarray(grid.teammates())
+    for place in np.ndindex(grid.population_size, grid.row_size):
+        assert (best_responses[place], teammates[place]) == pair_of(grid, *place)
+    assert grid.num_envs == grid.population_size * (grid.population_size * grid.per_pair + grid.extra_self_play)
+
+
+def test_grouping_by_teammate_twice_changes_nothing(grid: PairGrid, rows: np.ndarray) -> None:
+    wide = jnp.stack([jnp.asarray(rows), -jnp.asarray(rows)], axis=-1)
+    np.testing.assert_array_equal(grid.by_teammate(grid.by_teammate(wide)), wide)
+
+
+def test_grouping_by_teammate_puts_each_environment_in_its_teammates_row(grid: PairGrid) -> None:
+    shape = (grid.population_size, grid.row_size)
+    names = np.arange(np.prod(shape)).reshape(shape)
+    grouped = np.asarray(grid.by_teammate(jnp.asarray(names)))
+    for teammate in range(grid.population_size):
+        own = [names[place] for place in np.ndindex(*shape) if pair_of(grid, *place)[1] == teammate]
+        assert sorted(grouped[teammate]) == sorted(own)
+
+
+def test_cell_sums_equal_a_loop(grid: PairGrid, rows: np.ndarray) -> None:
+    wanted = np.zeros((grid.population_size,) * 2)
+    for place in np.ndindex(*rows.shape):
+        wanted[pair_of(grid, *place)] += rows[place]
+    np.testing.assert_allclose(grid.cell_sums(jnp.asarray(rows)), wanted, atol=1e-5)
+
+
+def test_shares_give_every_cell_the_same_say_in_rows_and_in_columns(grid: PairGrid, rows: np.ndarray) -> None:
+    shared = rows * np.asarray(grid.cell_shares())
+    means = cell_means(grid, rows)
+    np.testing.assert_allclose(shared.mean(axis=1), means.mean(axis=1), atol=1e-5)
+    by_teammate = np.asarray(grid.by_teammate(jnp.asarray(shared)))
+    np.testing.assert_allclose(by_teammate.mean(axis=1), means.mean(axis=0), atol=1e-5)
+
+
+def test_spread_gives_each_environment_its_pairs_entry(grid: PairGrid) -> None:
+    k = grid.population_size
+    spread = np.asarray(grid.spread(jnp.arange(k * k, dtype=jnp.float32).reshape(k, k)))
+    for place in np.ndindex(k, grid.row_size):
+        i, j = pair_of(grid, *place)
+        assert spread[place] == i * k + j
