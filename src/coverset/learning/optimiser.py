@@ -17,7 +17,7 @@ def adam_step(
     rate: Any, network: PyTree, moments: PyTree, gradient: PyTree, *, per_member: bool, max_norm: float
 ) -> tuple[PyTree, PyTree]:
     """Adam after clipping the gradient's norm, of each member on its own where networks are stacked."""
-    norm = jax.vmap(optax.global_norm)(gradient) if per_member else optax.global_norm(gradient)
+    norm = jax.vmap(optax.tree.norm)(gradient) if per_member else optax.tree.norm(gradient)
     factor = jnp.minimum(1.0, max_norm / (norm + SMALLEST_NORM))
     clipped = jax.tree.map(lambda g: g * factor.reshape(factor.shape + (1,) * (g.ndim - factor.ndim)), gradient)
     direction, moments = ADAM.update(clipped, moments)
