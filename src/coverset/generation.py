@@ -3,8 +3,7 @@
 The numerical part is `teammates.trainer`; this file owns the clock, the files and the order of things.
 """
 
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,31 +17,22 @@ from coverset.config import GenerateSettings
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.evaluation.population import measure_population
+from coverset.looping import CHECKPOINT_SECONDS, Job, Reporter, groups, run_job
 from coverset.policies.networks import NetworkPolicy
 from coverset.policies.population import Population, save_population
 from coverset.presets import generate_settings
 from coverset.reports.figures import draw_run
-from coverset.runs import RunDirectory, to_tensors, versions
-from coverset.storage import read_json, write_json
+from coverset.runs import RunDirectory, versions
+from coverset.storage import write_json
 from coverset.teammates.methods import make_rule
 from coverset.teammates.metrics import metrics_row
 from coverset.teammates.trainer import Metrics, Trainer, TrainState
 from coverset.types import PyTree
 
-CHECKPOINT_SECONDS = 5.0
-"""Time between two checkpoints, unless the caller says otherwise."""
 LARGEST_SEED = 2**32 - 1
 """Beyond it, different seeds would start the same stream of random numbers."""
 EVALUATION_STREAM = 1
 """Folded into the seed's key, so that evaluation draws what training never draws."""
-
-
-class TrainingDiverged(ValueError):
-    """Training produced a number that is not finite."""
-
-
-class Stopped(Exception):
-    """The run was asked to stop; it has a checkpoint and can be resumed."""
 
 
 @dataclass(frozen=True)
@@ -72,36 +62,6 @@ class Plan:
             "settings": asdict(self.settings),
             "versions": versions(),
         }
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What is known between two chunks, one entry per seed that trains now."""
-
-    seeds: tuple[int, ...]
-    env_steps: int
-    total_steps: int
-    self_play_return: list[float]
-    cross_play_return: list[float]
-    coverage_found: list[int]
-    coverage_size: int
-
-
-class Reporter:
-    """How a run talks to whoever started it. This one is silent and never asks it to stop."""
-
-    def start(self, plan: Plan, seeds: tuple[int, ...], steps_done: int) -> None:
-        """Training of `seeds` begins, or goes on after `steps_done` steps."""
-
-    def chunk(self, progress: Progress) -> None:
-        """Another chunk of updates is done."""
-
-    def warn(self, sentence: str) -> None:
-        """Something is amiss but can be dealt with."""
-
-    def should_stop(self) -> bool:
-        """Whether to save a checkpoint and stop."""
-        return False
 
 
 def make_plan(
@@ -164,9 +124,12 @@ def generate(
     for seed, directory in directories.items():
         directory.claim(plan.config(seed))
     waiting = [seed for seed in seeds if directories[seed].summary() is None]
-    for group in _groups(waiting, plan.settings.seeds_together):
-        clock = _Clock(directories[group[0]].path / "timing.json", checkpoint_seconds)
-        _train_group(plan, {seed: directories[seed] for seed in group}, reporter or Reporter(), clock)
+    for group in groups(waiting, plan.settings.seeds_together):
+        chosen = {seed: directories[seed] for seed in group}
+        job = GenerationJob(plan, group)
+        states, seconds = run_job(job, chosen, reporter or Reporter(), checkpoint_seconds=checkpoint_seconds)
+        for seed, state in zip(group, states, strict=True):
+            _finish(plan, seed, directories[seed], _population(state), seconds)
     return [directories[seed].summary() or {} for seed in seeds]
 
 
@@ -175,106 +138,50 @@ def default_directory(plan: Plan) -> Path:
     return Path("runs") / f"{plan.environment_name.replace(':', '-')}-{plan.method}-{plan.preset}"
 
 
-def _groups(seeds: Sequence[int], size: int) -> Iterable[tuple[int, ...]]:
-    return (tuple(seeds[start : start + size]) for start in range(0, len(seeds), size))
+class GenerationJob(Job):
+    """Training of some seeds of a plan, as the shared loop sees it."""
+
+    def __init__(self, plan: Plan, seeds: tuple[int, ...]) -> None:
+        self.plan = plan
+        self.seeds = seeds
+        self.title = f"{plan.environment_name} {plan.method}"
+        self.num_chunks = plan.settings.num_chunks
+        self.steps_per_chunk = plan.settings.steps_per_chunk
+        self.train_chunk = jax.jit(jax.vmap(plan.trainer.train_chunk), donate_argnums=0)
+
+    def init(self) -> TrainState:
+        return jax.jit(jax.vmap(self.plan.trainer.init))(jnp.stack([jax.random.key(seed) for seed in self.seeds]))
+
+    def advance(self, state: TrainState) -> tuple[TrainState, tuple[Metrics, PyTree]]:
+        state, metrics = self.train_chunk(state)
+        return state, (metrics, state.rule)
+
+    def row(self, chunk: int, report: tuple[Metrics, PyTree]) -> dict[str, Any]:
+        return metrics_row(self.plan.environment, self.plan.settings, chunk, *report)
+
+    def finite(self, report: tuple[Metrics, PyTree]) -> bool:
+        return bool(report[0].finite)
+
+    def status(self, rows: list[dict[str, Any]]) -> str:
+        """For example: self-play 8.9  cross-play 4.1  found 4 of 4 x3, 3 of 4 x1."""
+        words = f"self-play {mean_known(rows, 'self_play_return')}  cross-play {mean_known(rows, 'cross_play_return')}"
+        size = len(self.plan.environment.conventions)
+        if not size:
+            return words
+        times = np.bincount([row["coverage_found"] for row in rows])
+        found = [f"{n} of {size}" + f" x{times[n]}" * (len(rows) > 1) for n in reversed(range(len(times))) if times[n]]
+        return f"{words}  found {', '.join(found)}"
 
 
-def _train_group(plan: Plan, directories: dict[int, RunDirectory], reporter: Reporter, clock: "_Clock") -> None:
-    """Train several seeds as one compiled program, from their newest common checkpoint to their summaries."""
-    seeds, trainer, settings = tuple(directories), plan.trainer, plan.settings
-    done, state = _restore(trainer, directories, reporter)
-    reporter.start(plan, seeds, done * settings.steps_per_chunk)
-    clock.start()
-    train_chunk = jax.jit(jax.vmap(trainer.train_chunk), donate_argnums=0)
-    for chunk in range(done, settings.num_chunks):
-        state, metrics = train_chunk(state)
-        reports = unstack(jax.device_get((metrics, state.rule)), len(seeds))
-        rows = [metrics_row(plan.environment, plan.settings, chunk, *report) for report in reports]
-        _check_finite(metrics, seeds, rows)
-        for directory, row in zip(directories.values(), rows, strict=True):
-            directory.append_metrics(row)
-        reporter.chunk(_progress(plan, seeds, rows))
-        stopping = reporter.should_stop()
-        if stopping or clock.checkpoint_due() or chunk + 1 == settings.num_chunks:
-            _save(directories, chunk + 1, state)
-            clock.save()
-        if stopping and chunk + 1 < settings.num_chunks:
-            raise Stopped(f"Stopped after {rows[0]['env_steps']:,} steps; the run can be resumed.")
-    seconds = clock.seconds() / len(seeds)
-    for (seed, directory), networks in zip(
-        directories.items(), unstack(jax.device_get(state.learner.networks), len(seeds)), strict=True
-    ):
-        population = Population(NetworkPolicy(networks.best_responses), NetworkPolicy(networks.teammates))
-        _finish(plan, seed, directory, population, seconds)
+def mean_known(rows: list[dict[str, Any]], name: str) -> str:
+    """The mean over seeds of a field that may be unknown."""
+    known = [row[name] for row in rows if row[name] is not None]
+    return f"{np.mean(known):.2f}" if known else "-"
 
 
-def unstack(tree: PyTree, count: int) -> list[PyTree]:
-    """Take a tree of arrays on the host apart along their leading axis."""
-    return [jax.tree.map(lambda x, i=index: np.asarray(x[i]), tree) for index in range(count)]
-
-
-def _restore(trainer: Trainer, directories: dict[int, RunDirectory], reporter: Reporter) -> tuple[int, TrainState]:
-    """The newest state that all seeds of the group have whole, or fresh ones; logs are cut back to it."""
-    keys = jnp.stack([jax.random.key(seed) for seed in directories])
-    fresh = jax.jit(jax.vmap(trainer.init))(keys)
-    like = jax.eval_shape(trainer.init, jax.random.key(0))
-    found = {seed: directory.whole_checkpoints(like, reporter.warn) for seed, directory in directories.items()}
-    common = set.intersection(*(set(states) for states in found.values()))
-    chunk = max(common, default=0)
-    for directory in directories.values():
-        directory.rewind(chunk)
-    if not common:
-        return 0, fresh
-    return chunk, jax.tree.map(lambda *leaves: jnp.stack(leaves), *(states[chunk] for states in found.values()))
-
-
-def _save(directories: dict[int, RunDirectory], chunk: int, state: TrainState) -> None:
-    for directory, tensors in zip(directories.values(), unstack(to_tensors(state), len(directories)), strict=True):
-        directory.save_checkpoint(chunk, tensors)
-
-
-class _Clock:
-    """Training time over all sessions of a group, kept in a file of its own: the log must not depend on it."""
-
-    def __init__(self, path: Path, checkpoint_seconds: float) -> None:
-        self.path = path
-        self.checkpoint_seconds = checkpoint_seconds
-        self.before = read_json(path)["train_seconds"] if path.is_file() else 0.0
-        self.start()
-
-    def start(self) -> None:
-        self.started = self.saved = time.monotonic()
-
-    def seconds(self) -> float:
-        return self.before + time.monotonic() - self.started
-
-    def checkpoint_due(self) -> bool:
-        return time.monotonic() - self.saved > self.checkpoint_seconds
-
-    def save(self) -> None:
-        self.saved = time.monotonic()
-        write_json(self.path, {"train_seconds": self.seconds()})
-
-
-def _check_finite(metrics: Metrics, seeds: tuple[int, ...], rows: list[dict[str, Any]]) -> None:
-    for seed, finite, row in zip(seeds, np.asarray(metrics.finite), rows, strict=True):
-        if not finite:
-            raise TrainingDiverged(
-                f"Training of seed {seed} diverged before step {row['env_steps']:,}: a value is not finite. "
-                "Lower learning_rate, critic_learning_rate or multiplier_rate."
-            )
-
-
-def _progress(plan: Plan, seeds: tuple[int, ...], rows: list[dict[str, Any]]) -> Progress:
-    return Progress(
-        seeds=seeds,
-        env_steps=rows[0]["env_steps"],
-        total_steps=plan.settings.trained_steps,
-        self_play_return=[row["self_play_return"] for row in rows],
-        cross_play_return=[row["cross_play_return"] for row in rows],
-        coverage_found=[row["coverage_found"] for row in rows],
-        coverage_size=len(plan.environment.conventions),
-    )
+def _population(state: TrainState) -> Population:
+    networks = state.learner.networks
+    return Population(NetworkPolicy(networks.best_responses), NetworkPolicy(networks.teammates))
 
 
 def _finish(plan: Plan, seed: int, directory: RunDirectory, population: Population, seconds: float) -> None:

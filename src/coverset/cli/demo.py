@@ -16,7 +16,7 @@ def demo(out: Annotated[Path, tyro.conf.arg(help="Directory of the runs; emptied
     """Generate teammates for the paper's matrix game by L-BRDiv, BRDiv and LIPO, and compare what they found."""
     enable_compilation_cache()
 
-    from coverset.cli.progress import GenerateProgress
+    from coverset.cli.progress import TrainingProgress
     from coverset.cli.tables import print_summaries
     from coverset.generation import generate
     from coverset.reports.figures import cross_play_figure, save_figure
@@ -26,7 +26,7 @@ def demo(out: Annotated[Path, tyro.conf.arg(help="Directory of the runs; emptied
     results = []
     with stop_on_interrupt() as should_stop:
         for method in METHODS:
-            with GenerateProgress(quiet=False, should_stop=should_stop) as progress:
+            with TrainingProgress(quiet=False, should_stop=should_stop) as progress:
                 results.append(generate("matrix", method=method, seeds=SEEDS, out=out / method, reporter=progress))
             print_summaries(results[-1])
     picture = out / "cross-play.png"

@@ -53,11 +53,12 @@ def main(arguments: list[str]) -> int:
     command = parse(arguments)
     enable_compilation_cache()
 
-    from coverset.cli.progress import GenerateProgress
-    from coverset.generation import Stopped, generate
+    from coverset.cli.progress import TrainingProgress
+    from coverset.generation import generate
+    from coverset.looping import Stopped
 
     overrides = {name: getattr(command.settings, name) for name in GenerateSettings.__dataclass_fields__}
-    with stop_on_interrupt() as should_stop, GenerateProgress(quiet=command.json, should_stop=should_stop) as progress:
+    with stop_on_interrupt() as should_stop, TrainingProgress(quiet=command.json, should_stop=should_stop) as progress:
         try:
             summaries = generate(
                 command.env,

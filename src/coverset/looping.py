@@ -1,0 +1,170 @@
+"""Chunk after chunk: the loop that every training shares, with its log, its checkpoints and its clock.
+
+A job trains several seeds side by side as one compiled program. It can be killed at any moment: it goes on from the
+newest checkpoint that all its seeds have whole, its log is cut back to that point, and the bytes come out the same.
+"""
+
+import abc
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from coverset.runs import RunDirectory, to_tensors
+from coverset.storage import read_json, write_json
+from coverset.types import PyTree
+
+CHECKPOINT_SECONDS = 5.0
+
+
+class TrainingDiverged(ValueError):
+    """Training produced a number that is not finite."""
+
+
+class Stopped(Exception):
+    """The run was asked to stop; it has a checkpoint and can be resumed."""
+
+
+class Reporter:
+    """How a run talks to whoever started it. This one is silent and never asks it to stop."""
+
+    def start(self, title: str, seeds: tuple[int, ...], steps_done: int, total_steps: int) -> None:
+        """Training of `seeds` begins, or goes on after `steps_done` of its steps."""
+
+    def chunk(self, env_steps: int, status: str) -> None:
+        """Another chunk of updates is done; `status` says in a few words how it goes."""
+
+    def warn(self, sentence: str) -> None:
+        """Something is amiss but can be dealt with."""
+
+    def should_stop(self) -> bool:
+        """Whether to save a checkpoint and stop."""
+        return False
+
+
+class Job(abc.ABC):
+    """A training of several seeds, whose states and reports are stacked on a leading axis."""
+
+    title: str
+    num_chunks: int
+    steps_per_chunk: int
+
+    @abc.abstractmethod
+    def init(self) -> PyTree:
+        """The state before the first chunk, over all seeds."""
+
+    @abc.abstractmethod
+    def advance(self, state: PyTree) -> tuple[PyTree, PyTree]:
+        """One dispatch: the next state, and a report of arrays over all seeds."""
+
+    @abc.abstractmethod
+    def row(self, chunk: int, report: PyTree) -> dict[str, Any]:
+        """A line of the log from one seed's report; it must hold `env_steps` and depend on the training alone."""
+
+    @abc.abstractmethod
+    def finite(self, report: PyTree) -> bool:
+        """Whether all is well with one seed's report."""
+
+    @abc.abstractmethod
+    def status(self, rows: list[dict[str, Any]]) -> str:
+        """A few words on how it goes."""
+
+
+def groups(seeds: Sequence[int], size: int) -> Iterable[tuple[int, ...]]:
+    """Seeds that train together."""
+    return (tuple(seeds[start : start + size]) for start in range(0, len(seeds), size))
+
+
+def run_job(
+    job: Job, directories: dict[int, RunDirectory], reporter: Reporter, *, checkpoint_seconds: float
+) -> tuple[list[PyTree], float]:
+    """Train to the end. Returns the state of every seed, and seconds per seed.
+
+    Raises:
+      Stopped: the reporter asked for it; a checkpoint has been written.
+      TrainingDiverged: a report is not finite.
+    """
+    seeds = tuple(directories)
+    done, state = _restore(job, directories, reporter)
+    reporter.start(job.title, seeds, done * job.steps_per_chunk, job.num_chunks * job.steps_per_chunk)
+    clock = Clock(directories[seeds[0]].path / "timing.json", checkpoint_seconds)
+    for chunk in range(done, job.num_chunks):
+        state, report = job.advance(state)
+        reports = unstack(jax.device_get(report), len(seeds))
+        rows = [job.row(chunk, one) for one in reports]
+        _check_finite(job, seeds, reports, rows)
+        for directory, row in zip(directories.values(), rows, strict=True):
+            directory.append_metrics(row)
+        reporter.chunk(rows[0]["env_steps"], job.status(rows))
+        last, stopping = chunk + 1 == job.num_chunks, reporter.should_stop()
+        if stopping or last or clock.checkpoint_due():
+            _save(directories, chunk + 1, state)
+            clock.save()
+        if stopping and not last:
+            raise Stopped(f"Stopped after {rows[0]['env_steps']:,} steps; the run can be resumed.")
+    return unstack_state(state, len(seeds)), clock.seconds() / len(seeds)
+
+
+def unstack(tree: PyTree, count: int) -> list[PyTree]:
+    """Take a tree of arrays on the host apart along their leading axis."""
+    return [jax.tree.map(lambda x, i=index: np.asarray(x[i]), tree) for index in range(count)]
+
+
+def unstack_state(state: PyTree, count: int) -> list[PyTree]:
+    """The same for a state on the device, which may hold random keys."""
+    return [jax.tree.map(lambda x, i=index: x[i], state) for index in range(count)]
+
+
+def _restore(job: Job, directories: dict[int, RunDirectory], reporter: Reporter) -> tuple[int, PyTree]:
+    """The newest state that all seeds of the group have whole, or fresh ones; logs are cut back to it."""
+    fresh = job.init()
+    like = jax.eval_shape(lambda: jax.tree.map(lambda x: x[0], fresh))
+    found = [directory.whole_checkpoints(like, reporter.warn) for directory in directories.values()]
+    common = set.intersection(*(set(states) for states in found))
+    chunk = max(common, default=0)
+    for directory in directories.values():
+        directory.rewind(chunk)
+    if not common:
+        return 0, fresh
+    return chunk, jax.tree.map(lambda *leaves: jnp.stack(leaves), *(states[chunk] for states in found))
+
+
+def _save(directories: dict[int, RunDirectory], chunk: int, state: PyTree) -> None:
+    for directory, tensors in zip(directories.values(), unstack(to_tensors(state), len(directories)), strict=True):
+        directory.save_checkpoint(chunk, tensors)
+
+
+def _check_finite(job: Job, seeds: tuple[int, ...], reports: list[PyTree], rows: list[dict[str, Any]]) -> None:
+    for seed, report, row in zip(seeds, reports, rows, strict=True):
+        if not job.finite(report):
+            raise TrainingDiverged(
+                f"Training of seed {seed} diverged before step {row['env_steps']:,}: a value is not finite. "
+                "Lower learning_rate, critic_learning_rate or multiplier_rate."
+            )
+
+
+class Clock:
+    """Training time over all sessions of a group, kept in a file of its own: the log must not depend on it."""
+
+    def __init__(self, path: Path, checkpoint_seconds: float) -> None:
+        self.path = path
+        self.checkpoint_seconds = checkpoint_seconds
+        self.before = read_json(path)["train_seconds"] if path.is_file() else 0.0
+        self.started = self.saved = time.monotonic()
+
+    def seconds(self) -> float:
+        """Time spent so far."""
+        return self.before + time.monotonic() - self.started
+
+    def checkpoint_due(self) -> bool:
+        """Whether the last checkpoint is long enough ago."""
+        return time.monotonic() - self.saved > self.checkpoint_seconds
+
+    def save(self) -> None:
+        """Note the time of a checkpoint."""
+        self.saved = time.monotonic()
+        write_json(self.path, {"train_seconds": self.seconds()})
