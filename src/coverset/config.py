@@ -169,6 +169,8 @@ class TrainSettings:
     """Entropy bonus: w_ent."""
     entropy_final: float | None = None
     """Entropy bonus at the end of the run, reached linearly; constant if not given."""
+    reward_scale: float = 1.0
+    """Rewards are multiplied by this before the agent learns from them or reads them; returns are reported unscaled."""
     episodes_per_trial: int = 20
     """Episodes with one partner before memory is cleared."""
     chunk_steps: int = 50_000
@@ -179,7 +181,7 @@ class TrainSettings:
     """Seeds that train side by side in one compiled program: faster where networks are small."""
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "critic_learning_rate", "clip", "max_grad_norm"):
+        for name in ("learning_rate", "critic_learning_rate", "clip", "max_grad_norm", "reward_scale"):
             positive(name, getattr(self, name))
         for name in ("entropy", "evaluations"):
             at_least(name, getattr(self, name), 0)

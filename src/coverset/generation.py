@@ -152,7 +152,7 @@ class GenerationJob(Job):
     def init(self) -> TrainState:
         return jax.jit(jax.vmap(self.plan.trainer.init))(jnp.stack([jax.random.key(seed) for seed in self.seeds]))
 
-    def advance(self, state: TrainState) -> tuple[TrainState, tuple[Metrics, PyTree]]:
+    def advance(self, chunk: int, state: TrainState) -> tuple[TrainState, tuple[Metrics, PyTree]]:
         state, metrics = self.train_chunk(state)
         return state, (metrics, state.rule)
 

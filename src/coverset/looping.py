@@ -58,8 +58,8 @@ class Job(abc.ABC):
         """The state before the first chunk, over all seeds."""
 
     @abc.abstractmethod
-    def advance(self, state: PyTree) -> tuple[PyTree, PyTree]:
-        """One dispatch: the next state, and a report of arrays over all seeds."""
+    def advance(self, chunk: int, state: PyTree) -> tuple[PyTree, PyTree]:
+        """Chunk number `chunk` (from 0) in one dispatch: the next state, and a report of arrays over all seeds."""
 
     @abc.abstractmethod
     def row(self, chunk: int, report: PyTree) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def run_job(
     reporter.start(job.title, seeds, done * job.steps_per_chunk, job.num_chunks * job.steps_per_chunk)
     clock = Clock(directories[seeds[0]].path / "timing.json", checkpoint_seconds)
     for chunk in range(done, job.num_chunks):
-        state, report = job.advance(state)
+        state, report = job.advance(chunk, state)
         reports = unstack(jax.device_get(report), len(seeds))
         rows = [job.row(chunk, one) for one in reports]
         _check_finite(job, seeds, reports, rows)

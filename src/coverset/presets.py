@@ -3,7 +3,7 @@
 from typing import Any
 
 from coverset.checks import one_of
-from coverset.config import GenerateSettings
+from coverset.config import GenerateSettings, TrainSettings
 
 PRESETS = ("fast", "paper")
 
@@ -112,3 +112,79 @@ def generate_settings(environment: str, method: str, preset: str, **overrides: A
     settings = _GENERATE.get(environment, {}).get(preset, _OTHER_ENVIRONMENTS)
     alpha = _ALPHA.get(method, {}).get(environment, GenerateSettings.alpha)
     return GenerateSettings(**{"alpha": alpha, **settings, **overrides})
+
+
+_PAPER_AGENT: dict[str, Any] = {
+    "learning_rate": 1e-4,
+    "critic_learning_rate": 1e-4,
+    "anneal": False,
+    "minibatches": 1,
+}
+_PAPER_REACHING_AGENT: dict[str, Any] = {
+    **_PAPER_AGENT,
+    "total_steps": 12_000_000,
+    "hidden_sizes": (128, 256, 256, 128),
+    "memory_size": 32,
+    # 16 threads over four teammates.
+    "envs_per_partner": 4,
+    "rollout_length": 8,
+    "entropy": 2.5e-4,
+}
+_FAST_REACHING_AGENT: dict[str, Any] = {
+    "total_steps": 3_000_000,
+    "rollout_length": 32,
+    "entropy": 0.02,
+    "entropy_final": 0.002,
+}
+
+_TRAIN: dict[str, dict[str, dict[str, Any]]] = {
+    "matrix": {
+        "paper": {
+            **_PAPER_AGENT,
+            "total_steps": 1_000_000,
+            "hidden_sizes": (32, 32),
+            "memory_size": 16,
+            # 10 threads over three teammates, rounded up.
+            "envs_per_partner": 4,
+            "rollout_length": 2,
+            "entropy": 1e-4,
+        },
+        "fast": {
+            "total_steps": 500_000,
+            "hidden_sizes": (32,),
+            "memory_size": 32,
+            "entropy": 0.02,
+            "entropy_final": 0.002,
+            "reward_scale": 0.1,
+            "seeds_together": 4,
+        },
+    },
+    "reaching": {"paper": _PAPER_REACHING_AGENT, "fast": _FAST_REACHING_AGENT},
+    "weighted-reaching": {"paper": _PAPER_REACHING_AGENT, "fast": {**_FAST_REACHING_AGENT, "reward_scale": 0.1}},
+    "foraging": {
+        "paper": {
+            **_PAPER_AGENT,
+            "total_steps": 48_000_000,
+            "hidden_sizes": (128, 128),
+            "memory_size": 64,
+            # 16 threads over six teammates, rounded up.
+            "envs_per_partner": 3,
+            "rollout_length": 8,
+            "entropy": 8e-4,
+        },
+        "fast": {
+            "total_steps": 6_000_000,
+            "hidden_sizes": (128,),
+            "memory_size": 64,
+            "rollout_length": 64,
+            "entropy": 0.01,
+        },
+    },
+}
+
+
+def train_settings(environment: str, preset: str, **overrides: Any) -> TrainSettings:
+    """The preset's settings of agent training for an environment, with some of them replaced."""
+    one_of("preset", preset, PRESETS)
+    settings = _TRAIN.get(environment, {}).get(preset, {"total_steps": 2_000_000})
+    return TrainSettings(**{**settings, **overrides})

@@ -66,6 +66,10 @@ class RunDirectory:
     def policies_path(self) -> Path:
         return self.path / "policies.safetensors"
 
+    def config(self) -> dict[str, Any]:
+        """What the run was started with."""
+        return read_json(self.config_path)
+
     def summary(self) -> dict[str, Any] | None:
         """The finished run's summary, or None while there is none."""
         return read_json(self.summary_path) if self.summary_path.is_file() else None
@@ -91,7 +95,7 @@ class RunDirectory:
         return not self.path.exists() or all(entry.match(TEMPORARY) for entry in self.path.iterdir())
 
     def _check_same(self, config: dict[str, Any]) -> None:
-        stored = read_json(self.config_path)
+        stored = self.config()
         if not isinstance(stored, dict):
             raise DamagedFile(f"{self.config_path} does not hold the settings of a run.")
         wanted = jsonable(config)

@@ -128,6 +128,7 @@ class AdHocPolicy(Policy):
 
     actor: MemoryNetwork
     num_actions: int = eqx.field(static=True)
+    reward_scale: float = eqx.field(static=True)
 
     def initial_memory(self) -> AgentMemory:
         return AgentMemory(self.actor.initial_memory(), jnp.int32(-1))
@@ -139,7 +140,8 @@ class AdHocPolicy(Policy):
 
     def logits(self, percept: Percept, memory: AgentMemory) -> tuple[Float[Array, "a"], Memory]:
         """Unnormalised log-probabilities of the actions, and the network's next memory."""
-        inputs = features(percept, memory.last_action, self.num_actions, recurrent=self.actor.recurrent)
+        scaled = percept._replace(reward=percept.reward * self.reward_scale)
+        inputs = features(scaled, memory.last_action, self.num_actions, recurrent=self.actor.recurrent)
         return self.actor.step(inputs, memory.network)
 
 

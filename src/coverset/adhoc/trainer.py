@@ -150,7 +150,7 @@ class AgentTrainer:
 
     def policy(self, networks: AgentNetworks) -> AdHocPolicy:
         """The agent as others play with it."""
-        return AdHocPolicy(networks.actor, self.num_actions)
+        return AdHocPolicy(networks.actor, self.num_actions, self.settings.reward_scale)
 
     def train_chunk(self, state: AgentState, pool: PartnerPool) -> tuple[AgentState, AgentMetrics]:
         """`updates_per_chunk(len(pool))` updates, and their log."""
@@ -173,7 +173,7 @@ class AgentTrainer:
         last_values = self._value_now(state.networks.critic, trials)
         next_values = jnp.concatenate([steps.values[1:], last_values[None]])
         advantage = advantages(
-            steps.reward,
+            steps.reward * s.reward_scale,
             steps.values,
             next_values,
             steps.trial_over,
@@ -252,7 +252,8 @@ class AgentTrainer:
         return next_trials, step, tally
 
     def _features(self, trials: Trials, observations: Float[Array, "P n 2 d"]) -> Float[Array, "P n f"]:
-        percept = Percept(observations[:, :, self.seat], trials.reward, trials.first)
+        scaled = trials.reward * self.settings.reward_scale
+        percept = Percept(observations[:, :, self.seat], scaled, trials.first)
         return features(percept, trials.last_action, self.num_actions, recurrent=self.recurrent)
 
     def _value_now(self, critic: MemoryNetwork, trials: Trials) -> Float[Array, "P n"]:

@@ -4,6 +4,11 @@ Each family of environments has one class whose members differ in arrays alone, 
 can be stacked on a leading axis and run under `vmap`. They act on their own observations only.
 """
 
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+
 from coverset.envs.base import Environment
 from coverset.envs.foraging import Foraging
 from coverset.envs.matrix import MatrixGame
@@ -14,7 +19,7 @@ from coverset.policies.scripted.foraging import ObjectCollector
 from coverset.policies.scripted.matrix import MixedAction
 from coverset.policies.scripted.reaching import CornerWalker
 
-__all__ = ["CornerWalker", "MixedAction", "ObjectCollector", "describe", "heuristics"]
+__all__ = ["CornerWalker", "MixedAction", "ObjectCollector", "describe", "heuristics", "stack"]
 
 
 def heuristics(environment: Environment) -> dict[str, Policy]:
@@ -25,6 +30,11 @@ def heuristics(environment: Environment) -> dict[str, Policy]:
 def describe(environment: Environment) -> dict[str, str]:
     """One sentence for each of `heuristics`: what it does."""
     return {f"H{number}": sentence for number, (_, sentence) in enumerate(_catalogue(environment), start=1)}
+
+
+def stack(policies: Sequence[Policy]) -> Policy:
+    """Policies of one class as one policy whose arrays have a leading axis of members."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *policies)
 
 
 def _catalogue(environment: Environment) -> list[tuple[Policy, str]]:

@@ -1,0 +1,129 @@
+"""Finding what earlier commands wrote: runs of teammates, agents, and pools of partners named by the user."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from coverset.adhoc.pool import PartnerPool
+from coverset.adhoc.saved import load_agent_policy
+from coverset.envs import registry
+from coverset.envs.base import Environment
+from coverset.policies.base import Policy
+from coverset.policies.population import Population, load_population
+from coverset.policies.scripted import heuristics, stack
+from coverset.runs import RunDirectory
+
+AGENT_FILE = "agent.safetensors"
+
+
+@dataclass(frozen=True)
+class GenerationRun:
+    """One seed of a finished generation run."""
+
+    path: Path
+    config: dict[str, Any]
+    environment: Environment
+    population: Population
+
+
+def seed_directories(directory: Path, seeds: Sequence[int] | None = None) -> dict[int, Path]:
+    """Directories `seed-N` of a run by their seed, in order; only those asked for."""
+    if not directory.is_dir():
+        raise ValueError(f"DIR must be a directory made by `coverset generate`, but {directory} is not a directory.")
+    if (directory / "policies.safetensors").is_file() and directory.name.startswith("seed-"):
+        found = {int(directory.name.removeprefix("seed-")): directory}
+    else:
+        numbered = [path for path in directory.glob("seed-*") if path.name.removeprefix("seed-").isdigit()]
+        found = {int(path.name.removeprefix("seed-")): path for path in numbered}
+    if not found:
+        raise ValueError(f"{directory} holds no seed-N directories: make them with `coverset generate`.")
+    missing = sorted(set(seeds or ()) - set(found))
+    if missing:
+        raise ValueError(f"{directory} has no seed {missing[0]}; it has {', '.join(map(str, sorted(found)))}.")
+    return {seed: found[seed] for seed in (sorted(found) if seeds is None else seeds)}
+
+
+def read_run(path: Path) -> GenerationRun:
+    """Read one seed of a finished generation run."""
+    run = RunDirectory(path)
+    if not run.config_path.is_file():
+        raise ValueError(f"{path} has no config.json: it is not a run of `coverset generate`.")
+    if not run.policies_path.is_file():
+        raise ValueError(f"{path} has no policies yet: finish it with `coverset generate --resume`.")
+    config = run.config()
+    population, _ = load_population(run.policies_path)
+    environment = registry.make(config["env"], **config["env_parameters"])
+    check_fits(f"{path}: best responses", population.best_responses, environment, seat=0)
+    check_fits(f"{path}: teammates", population.teammates, environment, seat=1)
+    return GenerationRun(path, config, environment, population)
+
+
+def find_partners(run: GenerationRun, names: Sequence[str], *, seat: int) -> PartnerPool:
+    """The pool that `names` describe, for partners in `seat` of the run's environment."""
+    if not names:
+        raise ValueError("partners must name at least one partner, got none.")
+    return PartnerPool(tuple(find_partner(run, name, seat=seat) for name in names))
+
+
+def find_partner(run: GenerationRun, name: str, *, seat: int) -> Policy:
+    """A stacked policy by name: a part of the run, heuristics, one heuristic, or the path of a run or an agent."""
+    known = heuristics(run.environment)
+    if name == "teammates":
+        return _fitting(name, run.population.teammates, run.environment, seat)
+    if name == "best-responses":
+        return _fitting(name, run.population.best_responses, run.environment, seat)
+    if name == "heuristics" and known:
+        return stack(list(known.values()))
+    if name in known:
+        return stack([known[name]])
+    if Path(name).exists():
+        return _fitting(name, load_stacked(Path(name), run.environment), run.environment, seat)
+    raise ValueError(
+        f"partners must be teammates, best-responses, heuristics, {', '.join(known) or 'no heuristic'} or a path, "
+        f"got '{name}'."
+    )
+
+
+def load_stacked(path: Path, environment: Environment) -> Policy:
+    """The teammates of a run directory, or an agent alone, stacked on a leading axis."""
+    file = path if path.is_file() else path / AGENT_FILE
+    if file.is_file() and file.name != "policies.safetensors":
+        policy, about = load_agent_policy(file)
+        check_same_environment(str(path), about, environment)
+        return jax.tree.map(lambda x: jnp.asarray(x)[None], policy)
+    policies = path if path.is_file() else path / "policies.safetensors"
+    if not policies.is_file():
+        raise ValueError(f"{path} holds neither an agent nor generated policies.")
+    population, about = load_population(policies)
+    check_same_environment(str(path), about, environment)
+    return population.teammates
+
+
+def check_same_environment(source: str, about: dict[str, Any], environment: Environment) -> None:
+    """Raise unless what was saved was made for an environment like this one."""
+    made_for = registry.make(about["env"], **about["env_parameters"])
+    same = (made_for.observation_size, made_for.num_actions) == (environment.observation_size, environment.num_actions)
+    if type(made_for) is not type(environment) or not same:
+        raise ValueError(f"{source} was made for environment '{about['env']}', which is not the one at hand.")
+
+
+def check_fits(source: str, policy: Policy, environment: Environment, *, seat: int) -> None:
+    """Raise unless a network reads this environment's observations and chooses among a seat's actions."""
+    mlp = getattr(policy, "mlp", None)
+    if mlp is None:
+        return
+    reads, chooses = mlp.sizes[0], mlp.sizes[-1]
+    if reads != environment.observation_size or chooses != environment.num_actions[seat]:
+        raise ValueError(
+            f"{source} reads {reads} numbers and chooses among {chooses} actions, but seat {seat} has "
+            f"{environment.observation_size} and {environment.num_actions[seat]}."
+        )
+
+
+def _fitting(name: str, policy: Policy, environment: Environment, seat: int) -> Policy:
+    check_fits(name, policy, environment, seat=seat)
+    return policy

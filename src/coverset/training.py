@@ -1,0 +1,222 @@
+"""Ad hoc agent training as a whole: from a directory of generated teammates to trained agents, resumable.
+
+The numerical part is `adhoc.trainer`; this file finds the partners, and owns the files and the order of things. The
+agent trained with the teammates of `DIR/seed-N` lives in `DIR/seed-N/LEARNER`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from coverset.adhoc.plastic import make_plastic
+from coverset.adhoc.pool import PartnerPool
+from coverset.adhoc.saved import save_agent
+from coverset.adhoc.trainer import AgentMetrics, AgentState, AgentTrainer
+from coverset.checks import one_of
+from coverset.config import TrainSettings
+from coverset.envs.base import Environment
+from coverset.evaluation.cross_play import cross_play
+from coverset.looping import CHECKPOINT_SECONDS, Job, Reporter, groups, run_job
+from coverset.partners import find_partners, read_run, seed_directories
+from coverset.policies.base import Policy
+from coverset.policies.scripted import heuristics, stack
+from coverset.presets import train_settings
+from coverset.runs import RunDirectory, versions
+from coverset.storage import rounded, write_json
+from coverset.types import PyTree
+
+LEARNERS = ("rl2", "feedforward", "plastic")
+AGENT_STREAM = 2
+"""Folded into the seed's key, so that training an agent draws what generating its teammates never drew."""
+HELD_OUT_TRIALS = 16
+
+
+@dataclass(frozen=True)
+class AgentPlan:
+    """One agent to train: everything but the partners themselves."""
+
+    environment_name: str
+    environment: Environment
+    learner: str
+    preset: str
+    settings: TrainSettings
+    seat: int
+    partners: tuple[str, ...]
+
+    def config(self, seed: int, generated: dict[str, Any]) -> dict[str, Any]:
+        """The content of the agent's `config.json`."""
+        return {
+            "command": "train",
+            "env": self.environment_name,
+            "env_parameters": generated["env_parameters"],
+            "env_version": self.environment.version,
+            "method": generated["method"],
+            "learner": self.learner,
+            "preset": self.preset,
+            "seed": seed,
+            "seat": self.seat,
+            "partners": list(self.partners),
+            "settings": asdict(self.settings),
+            "versions": versions(),
+        }
+
+
+def train(
+    directory: str | Path,
+    *,
+    learner: str = "rl2",
+    preset: str = "fast",
+    seeds: Sequence[int] | None = None,
+    partners: Sequence[str] = ("teammates",),
+    seat: int = 0,
+    resume: bool = False,
+    reporter: Reporter | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    **overrides: Any,
+) -> list[dict[str, Any]]:
+    """Train an ad hoc agent with the teammates of every seed of a generation run.
+
+    Args:
+      directory: what `generate` has written.
+      learner: `rl2`, `feedforward` (no memory), or `plastic` (a library of best responses and a belief; no training).
+      preset: `fast` or `paper`.
+      seeds: which seeds of the run; all of them if not given.
+      partners: the pool: `teammates`, `best-responses`, `heuristics`, a heuristic's name, or paths of runs and agents.
+      seat: where the agent sits; partners take the other seat.
+      resume: go on with agents whose training was stopped or killed, and skip those that are done.
+      reporter: how to follow the training.
+      checkpoint_seconds: time between two checkpoints.
+      **overrides: fields of `TrainSettings` that replace the preset's.
+    Returns:
+      The content of the agents' `summary.json`, in the order of the seeds.
+    """
+    one_of("learner", learner, LEARNERS)
+    if seat not in (0, 1):
+        raise ValueError(f"seat must be 0 or 1, got {seat}.")
+    runs = {seed: read_run(path) for seed, path in seed_directories(Path(directory), seeds).items()}
+    first = next(iter(runs.values()))
+    settings = train_settings(first.config["env"], preset, **overrides)
+    plan = AgentPlan(first.config["env"], first.environment, learner, preset, settings, seat, tuple(partners))
+    agents = {seed: RunDirectory(run.path / learner) for seed, run in runs.items()}
+    pools = {seed: find_partners(run, tuple(partners), seat=1 - seat) for seed, run in runs.items()}
+    for seed, agent in agents.items():
+        agent.check_claim(plan.config(seed, runs[seed].config), resume=resume)
+    for seed, agent in agents.items():
+        agent.claim(plan.config(seed, runs[seed].config))
+    waiting = [seed for seed in runs if agents[seed].summary() is None]
+    if learner == "plastic":
+        for seed in waiting:
+            key = jax.random.fold_in(jax.random.key(seed), AGENT_STREAM)
+            policy = make_plastic(key, plan.environment, runs[seed].population)
+            _finish(plan, seed, agents[seed], policy, env_steps=0, seconds=0.0)
+        waiting = []
+    for group in groups(waiting, settings.seeds_together):
+        chosen = {seed: agents[seed] for seed in group}
+        job = AgentJob(plan, group, [pools[seed] for seed in group])
+        states, seconds = run_job(job, chosen, reporter or Reporter(), checkpoint_seconds=checkpoint_seconds)
+        for seed, state in zip(group, states, strict=True):
+            policy = job.trainer.policy(state.networks)
+            _finish(plan, seed, agents[seed], policy, env_steps=job.num_chunks * job.steps_per_chunk, seconds=seconds)
+    return [agents[seed].summary() or {} for seed in runs]
+
+
+class AgentJob(Job):
+    """Training of the agents of some seeds, as the shared loop sees it."""
+
+    def __init__(self, plan: AgentPlan, seeds: tuple[int, ...], pools: list[PartnerPool]) -> None:
+        s, size = plan.settings, len(pools[0])
+        self.plan = plan
+        self.seeds = seeds
+        self.trainer = AgentTrainer(plan.environment, s, plan.learner == "rl2", plan.seat)
+        self.pools = jax.tree.map(lambda *leaves: jnp.stack(leaves), *pools)
+        self.title = f"{plan.environment_name} {plan.learner}"
+        self.num_chunks = s.num_chunks(size)
+        self.steps_per_chunk = s.steps_per_chunk(size)
+        self.updates_per_chunk = s.updates_per_chunk(size)
+        self.held_out = heuristics(plan.environment)
+        self.train_chunk = jax.jit(jax.vmap(self.trainer.train_chunk), donate_argnums=0)
+
+    def init(self) -> AgentState:
+        keys = [jax.random.fold_in(jax.random.key(seed), AGENT_STREAM) for seed in self.seeds]
+        return jax.jit(jax.vmap(self.trainer.init))(jnp.stack(keys), self.pools)
+
+    def advance(self, chunk: int, state: AgentState) -> tuple[AgentState, tuple[AgentMetrics, PyTree]]:
+        state, metrics = self.train_chunk(state, self.pools)
+        measured = self._held_out_returns(chunk, state) if self._measuring(chunk) else np.zeros((len(self.seeds), 0))
+        return state, (metrics, measured)
+
+    def _measuring(self, chunk: int) -> bool:
+        """Whether this chunk is one of those, evenly spread and the last among them, after which we measure."""
+        times, n = self.plan.settings.evaluations, self.num_chunks
+        return bool(self.held_out) and times > 0 and (chunk + 1) * times // n > chunk * times // n
+
+    def _held_out_returns(self, chunk: int, state: AgentState) -> np.ndarray:
+        """Mean return of every agent with every held-out heuristic, [seeds, heuristics]."""
+        agents = self.trainer.policy(state.networks)
+        key = jax.random.fold_in(jax.random.key(AGENT_STREAM), chunk)
+        partners = stack(list(self.held_out.values()))
+        seats = (agents, partners) if self.plan.seat == 0 else (partners, agents)
+        episodes = self.plan.settings.episodes_per_trial
+        played = cross_play(key, self.plan.environment, *seats, trials=HELD_OUT_TRIALS, episodes=episodes)
+        means = np.asarray(played.returns).mean(axis=(2, 3))
+        return means if self.plan.seat == 0 else means.T
+
+    def row(self, chunk: int, report: tuple[AgentMetrics, PyTree]) -> dict[str, Any]:
+        metrics, measured = report
+        with np.errstate(invalid="ignore", divide="ignore"):
+            by_partner = metrics.returns.sum(axis=1) / metrics.episodes.sum(axis=1)
+            curve = metrics.returns.sum(axis=0) / metrics.episodes.sum(axis=0)
+        held_out = dict(zip(self.held_out, rounded(measured), strict=True)) if len(measured) else None
+        return {
+            "chunk": chunk + 1,
+            "update": (chunk + 1) * self.updates_per_chunk,
+            "env_steps": (chunk + 1) * self.steps_per_chunk,
+            "mean_return": rounded(metrics.returns.sum() / max(1.0, metrics.episodes.sum())),
+            "returns_by_partner": rounded(by_partner),
+            "returns_by_episode": rounded(curve),
+            "held_out": held_out,
+            "held_out_return": rounded(measured.mean()) if len(measured) else None,
+            "entropy": rounded(metrics.entropy),
+            "critic_loss": rounded(metrics.critic_loss),
+        }
+
+    def finite(self, report: tuple[AgentMetrics, PyTree]) -> bool:
+        return bool(report[0].finite)
+
+    def status(self, rows: list[dict[str, Any]]) -> str:
+        """For example: return 7.31  held-out 6.90."""
+        words = f"return {np.mean([row['mean_return'] for row in rows]):.2f}"
+        if rows[0]["held_out_return"] is not None:
+            self.last_held_out = f"  held-out {np.mean([row['held_out_return'] for row in rows]):.2f}"
+        return words + getattr(self, "last_held_out", "")
+
+
+def _finish(
+    plan: AgentPlan, seed: int, directory: RunDirectory, policy: Policy, *, env_steps: int, seconds: float
+) -> None:
+    """Write the agent, then its summary, which marks it as done."""
+    policy = jax.tree.map(lambda x: np.asarray(x) if eqx.is_array(x) else x, policy)
+    about = {"env": plan.environment_name, "env_parameters": _parameters(directory), "seat": plan.seat, "seed": seed}
+    save_agent(directory.path / "agent.safetensors", policy, {"learner": plan.learner, **about})  # pyright: ignore
+    summary = {
+        "env": plan.environment_name,
+        "learner": plan.learner,
+        "preset": plan.preset,
+        "seed": seed,
+        "seat": plan.seat,
+        "partners": list(plan.partners),
+        "env_steps": env_steps,
+        "train_seconds": round(seconds, 3),
+        "steps_per_second": round(env_steps / seconds) if seconds else None,
+    }
+    write_json(directory.summary_path, summary)
+
+
+def _parameters(directory: RunDirectory) -> dict[str, Any]:
+    return directory.config()["env_parameters"]
