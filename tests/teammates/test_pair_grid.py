@@ -5,14 +5,9 @@ import numpy as np
 import pytest
 
 from coverset.teammates.pair_grid import PairGrid
+from grids import pair_of
 
 GRIDS = [PairGrid(3, 2, 0), PairGrid(3, 2, 4), PairGrid(2, 1, 1)]
-
-
-def pair_of(grid: PairGrid, row: int, place: int) -> tuple[int, int]:
-    """Best response and teammate of one environment, as the module says."""
-    in_cells = place < grid.population_size * grid.per_pair
-    return row, place // grid.per_pair if in_cells else row
 
 
 def cell_means(grid: PairGrid, rows: np.ndarray) -> np.ndarray:

@@ -1,0 +1,203 @@
+"""The one loop of every method: reproducible, composed of single updates, and able to solve a tiny game."""
+
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from coverset.config import GenerateSettings
+from coverset.envs.matrix import MatrixGame
+from coverset.teammates.lbrdiv import LBRDiv
+from coverset.teammates.methods import METHODS, make_rule
+from coverset.teammates.trainer import Trainer
+
+AGREE = MatrixGame(payoffs=((1.0, 0.0), (0.0, 1.0)))
+SHORT = GenerateSettings(
+    population_size=2,
+    total_steps=3 * 36,
+    hidden_sizes=(8,),
+    envs_per_pair=4,
+    extra_self_play=1,
+    rollout_length=2,
+    epochs=2,
+    multiplier_rate=0.3,
+    multiplier_interval=2,
+    target_rate=0.25,
+    chunk_steps=3 * 36,
+)
+UPDATES = 3
+SEEDS = 4
+
+
+@pytest.fixture(scope="module")
+def trainer() -> Trainer:
+    return Trainer(AGREE, make_rule("lbrdiv", SHORT), SHORT)
+
+
+@pytest.fixture(scope="module")
+def history(trainer: Trainer):
+    """States before, between and after three single updates, and what the updates reported."""
+    update = jax.jit(trainer.update)
+    states, reports = [jax.jit(trainer.init)(jax.random.key(3))], []
+    for _ in range(UPDATES):
+        state, report = update(states[-1])
+        states.append(state)
+        reports.append(report)
+    again, _ = update(states[0])
+    return states, reports, again
+
+
+def on_host(state):
+    return jax.device_get(jax.tree.leaves(state._replace(key=jax.random.key_data(state.key))))
+
+
+def test_sizes_are_those_the_tests_count_on(trainer: Trainer) -> None:
+    assert SHORT.steps_per_update == 2 * 2 * (2 * 4 + 1) == 36
+    assert SHORT.updates_per_chunk == UPDATES
+    assert trainer.grid.num_envs == SHORT.num_envs
+
+
+def test_the_same_key_gives_the_same_update(history) -> None:
+    states, _, again = history
+    for left, right in zip(on_host(states[1]), on_host(again), strict=True):
+        np.testing.assert_array_equal(left, right)
+    assert int(states[1].update) == 1
+    assert not np.array_equal(jax.random.key_data(states[0].key), jax.random.key_data(states[1].key))
+
+
+def test_a_chunk_is_its_updates_one_after_the_other(trainer: Trainer, history) -> None:
+    states, reports, _ = history
+    state, metrics = jax.jit(trainer.train_chunk)(states[0])
+    for left, right in zip(on_host(state), on_host(states[-1]), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(metrics.tally.episodes, sum(report.tally.episodes for report in reports))
+    np.testing.assert_allclose(metrics.tally.returns, sum(report.tally.returns for report in reports))
+    np.testing.assert_allclose(metrics.critic_loss, np.mean([report.critic_loss for report in reports]), rtol=1e-4)
+    np.testing.assert_allclose(metrics.pair_values, reports[-1].pair_values, rtol=1e-4)
+    assert bool(metrics.finite)
+
+
+def test_pair_values_are_the_new_critics_word_on_every_pair(history) -> None:
+    """The game shows nothing, so every state is the same and the estimate is one value of the critic."""
+    states, reports, _ = history
+    critic = states[1].learner.networks.critic
+    for i, j in np.ndindex(2, 2):
+        wanted = critic(jnp.ones((2, 1)), critic.identity(jnp.int32(i), jnp.int32(j)))
+        np.testing.assert_allclose(reports[0].pair_values[i, j], wanted, rtol=1e-5)
+
+
+def test_multipliers_move_by_the_pair_values_every_few_updates(trainer: Trainer, history) -> None:
+    states, reports, _ = history
+    for before, after, report, due in zip(states, states[1:], reports, (False, True, False), strict=False):
+        wanted = trainer.rule.update(before.rule, report.pair_values) if due else before.rule
+        for left, right in zip(after.rule, wanted, strict=True):
+            np.testing.assert_allclose(left, right, atol=1e-6)
+    assert float(jnp.max(states[2].rule.other_teammate)) > 0
+
+
+def test_the_target_critic_follows_by_its_rate(history) -> None:
+    states, _, _ = history
+    old, new, critic = states[1].target_critic, states[2].target_critic, states[2].learner.networks.critic
+    for moved, before, goal in zip(*map(jax.tree.leaves, (new, old, critic)), strict=True):
+        np.testing.assert_allclose(moved, 0.75 * before + 0.25 * goal, atol=1e-6)
+
+
+@pytest.mark.parametrize(("rate", "uses_target"), [(0.25, True), (1.0, False)])
+def test_the_critics_targets_come_from_the_target_critic_if_there_is_one(trainer, history, rate, uses_target) -> None:
+    """Episodes of two rounds: the first is bootstrapped by the critic in charge, advantages by the critic itself."""
+    environment = MatrixGame(payoffs=AGREE.payoffs, horizon=2)
+    other = Trainer(environment, trainer.rule, replace(SHORT, target_rate=rate, gae_decay=0.0))
+    state = history[0][-1]
+    steps = collected_steps(other, state)
+    shifted = jax.tree.map(lambda x: x + 0.5, state.target_critic)
+    before, after = (other._batch(s, steps, jnp.eye(2)) for s in (state, state._replace(target_critic=shifted)))
+    np.testing.assert_array_equal(before.teammates.weighted_advantage, after.teammates.weighted_advantage)
+    moved = np.abs(np.asarray(after.critic.target - before.critic.target))
+    assert bool((moved[:, 0] > 0).all()) == uses_target
+    assert not moved[:, 1].any()
+
+
+def collected_steps(trainer: Trainer, state):
+    from coverset.teammates.collection import collect, start_playing
+
+    playing = start_playing(jax.random.key(0), trainer.environment, trainer.grid)
+    run = partial(collect, length=2)
+    networks = state.learner.networks
+    steps, _, _ = jax.jit(run, static_argnums=(1, 2))(
+        jax.random.key(0), trainer.environment, trainer.grid, networks, playing
+    )
+    return steps
+
+
+def test_multipliers_may_be_moved_by_values_of_the_batch(trainer: Trainer, history) -> None:
+    other = Trainer(AGREE, trainer.rule, replace(SHORT, value_states="batch", value_samples=5))
+    state = history[0][1]
+    critic = state.learner.networks.critic
+    steps = collected_steps(other, state)._replace(observations=jnp.full((2, 2, 9, 2, 1), 3.0))
+    found = other._pair_values(jax.random.key(0), critic, steps)
+    wanted = critic(jnp.full((2, 1), 3.0), critic.identity(jnp.int32(1), jnp.int32(0)))
+    np.testing.assert_allclose(found[1, 0], wanted, rtol=1e-5)
+
+
+TINY = GenerateSettings(
+    population_size=2,
+    total_steps=12_800,
+    hidden_sizes=(16,),
+    envs_per_pair=8,
+    rollout_length=2,
+    learning_rate=0.01,
+    critic_learning_rate=0.01,
+    margin=0.3,
+    alpha=0.4,
+    entropy=0.01,
+    chunk_steps=12_800,
+)
+
+
+@pytest.fixture(scope="module")
+def solved():
+    """Every method on the game of agreement for several seeds; methods with constant weights share one program."""
+    constant = [name for name in METHODS if name != "lbrdiv"]
+    keys = jax.vmap(jax.random.key)(jnp.arange(SEEDS))
+    trainers = {name: Trainer(AGREE, make_rule(name, TINY), TINY) for name in METHODS}
+    starts = [jax.jit(jax.vmap(trainers[name].init))(keys) for name in constant]
+    together = jax.tree.map(lambda *x: jnp.concatenate(x), *starts)
+    results = dict(zip(constant, split(train(trainers["brdiv"], together), len(constant)), strict=True))
+    state = jax.jit(jax.vmap(trainers["lbrdiv"].init))(keys)
+    return {**results, "lbrdiv": train(trainers["lbrdiv"], state)}
+
+
+def train(trainer: Trainer, state):
+    """The returns of every pair by the final policies, exactly: [seeds, K, K]; and the rule's state."""
+    state, _ = jax.jit(jax.vmap(trainer.train_chunk))(state)
+    networks, one = state.learner.networks, jnp.ones((1, 1))
+    seats = [jax.nn.softmax(jax.vmap(jax.vmap(lambda mlp: mlp(one)[0]))(stack)) for stack in networks[:2]]
+    payoffs = jnp.array(AGREE.payoffs)
+    return np.asarray(jnp.einsum("sia,ab,sjb->sij", seats[0], payoffs, seats[1])), jax.device_get(state.rule)
+
+
+def split(result, parts: int):
+    returns, rule = result
+    return zip(np.split(returns, parts), np.split(rule, parts), strict=True)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_finds_the_best_payoff_in_self_play_for_every_seed(solved, method: str) -> None:
+    returns, _ = solved[method]
+    assert returns.shape == (SEEDS, 2, 2)
+    assert np.diagonal(returns, axis1=1, axis2=2).min() > 0.9
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "independent"])
+def test_every_method_but_self_play_alone_keeps_its_pairs_apart(solved, method: str) -> None:
+    returns, _ = solved[method]
+    assert returns[:, ~np.eye(2, dtype=bool)].max() < 0.1
+
+
+def test_multipliers_return_to_zero_once_the_constraints_hold(solved) -> None:
+    _, rule = solved["lbrdiv"]
+    assert isinstance(make_rule("lbrdiv", TINY), LBRDiv)
+    assert max(np.max(x) for x in rule) < 0.05
