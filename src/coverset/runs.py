@@ -68,11 +68,11 @@ class RunDirectory:
 
     def config(self) -> dict[str, Any]:
         """What the run was started with."""
-        return read_json(self.config_path)
+        return _record(self.config_path)
 
     def summary(self) -> dict[str, Any] | None:
         """The finished run's summary, or None while there is none."""
-        return read_json(self.summary_path) if self.summary_path.is_file() else None
+        return _record(self.summary_path) if self.summary_path.is_file() else None
 
     def check_claim(self, config: dict[str, Any], *, resume: bool) -> None:
         """Raise unless this directory is free for the run described by `config`, or already is that run."""
@@ -96,8 +96,6 @@ class RunDirectory:
 
     def _check_same(self, config: dict[str, Any]) -> None:
         stored = self.config()
-        if not isinstance(stored, dict):
-            raise DamagedFile(f"{self.config_path} does not hold the settings of a run.")
         wanted = jsonable(config)
         for name in sorted((set(stored) | set(wanted)) - {"versions"}):
             if stored.get(name) != wanted.get(name):
@@ -159,6 +157,13 @@ class RunDirectory:
 
     def _checkpoint(self, chunk: int) -> Path:
         return self.path / "checkpoints" / f"{chunk:08d}.safetensors"
+
+
+def _record(path: Path) -> dict[str, Any]:
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise DamagedFile(f"{path} must hold a JSON object, not {type(content).__name__}.")
+    return content
 
 
 def _difference(name: str, stored: Any, wanted: Any) -> str:

@@ -11,7 +11,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-DIGEST = "sha256"
+DESCRIPTION = "coverset"
+"""The one key of a tensor file's metadata: with several, their order and so the bytes would be random."""
 TEMPORARY = ".*.tmp"
 """Pattern of the names under which files are written before they are renamed; a killed process may leave one."""
 
@@ -72,9 +73,10 @@ def rounded(values: Any) -> Any:
 
 def save_tensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
     """Write named arrays and JSON metadata as one safetensors file that carries its own checksum."""
-    arrays = {name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors)}
+    arrays = {name: np.asarray(tensors[name], order="C") for name in sorted(tensors)}
     content = json.dumps(jsonable(metadata), sort_keys=True)
-    write_bytes(path, save(arrays, metadata={"content": content, DIGEST: _digest(content, arrays)}))
+    described = json.dumps({"content": content, "sha256": _digest(content, arrays)})
+    write_bytes(path, save(arrays, metadata={DESCRIPTION: described}))
 
 
 def load_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -83,12 +85,12 @@ def load_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         raise FileNotFoundError(f"{path} does not exist.")
     try:
         with safe_open(path, framework="numpy") as file:
-            described = file.metadata() or {}
+            described = json.loads((file.metadata() or {})[DESCRIPTION])
             arrays = {name: file.get_tensor(name) for name in sorted(file.keys())}
-        content = described["content"]
-    except (SafetensorError, KeyError, ValueError) as error:
+        content, digest = str(described["content"]), described["sha256"]
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise DamagedFile(f"{path} is damaged or was not written by coverset: {error}.") from error
-    if described.get(DIGEST) != _digest(content, arrays):
+    if digest != _digest(content, arrays):
         raise DamagedFile(f"{path} is damaged: its contents do not match its checksum.")
     return arrays, json.loads(content)
 
