@@ -1,0 +1,193 @@
+"""Run directories: who may use them, and how a run finds its place again."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from coverset.runs import KEPT_CHECKPOINTS, RunDirectory, from_tensors, to_tensors, versions
+from coverset.storage import DamagedFile
+
+CONFIG = {"env": "matrix", "settings": {"margin": 1.0, "hidden_sizes": (32, 32)}, "seed": 0, "versions": {"jax": "1"}}
+
+
+class State(NamedTuple):
+    key: jax.Array
+    layers: tuple[jax.Array, ...]
+    update: jax.Array
+
+
+def state(number: float) -> State:
+    return State(jax.random.key(int(number)), (jnp.full((2, 3), float(number)), jnp.zeros(3)), jnp.int32(number))
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> RunDirectory:
+    return RunDirectory(tmp_path / "seed-0")
+
+
+def entries(directory: RunDirectory) -> list[str]:
+    return sorted(path.name for path in directory.path.rglob("*") if path.is_file())
+
+
+def test_a_new_directory_is_claimed_once(directory: RunDirectory) -> None:
+    directory.check_claim(CONFIG, resume=False)
+    assert not directory.path.exists()
+    directory.claim(CONFIG)
+    assert json.loads(directory.config_path.read_text())["settings"] == {"margin": 1.0, "hidden_sizes": [32, 32]}
+    directory.check_claim(CONFIG, resume=True)
+    with pytest.raises(ValueError, match="already holds this run: continue it with --resume"):
+        directory.check_claim(CONFIG, resume=False)
+
+
+def test_an_empty_directory_is_free(directory: RunDirectory) -> None:
+    directory.path.mkdir()
+    directory.check_claim(CONFIG, resume=False)
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_run_killed_while_its_config_was_written_can_start(directory: RunDirectory, resume: bool) -> None:
+    directory.path.mkdir()
+    (directory.path / ".config.json.123.tmp").write_text('{"env": ')
+    directory.check_claim(CONFIG, resume=resume)
+    directory.claim(CONFIG)
+    directory.rewind(0)
+    assert entries(directory) == ["config.json"]
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"settings": {"margin": 2.0, "hidden_sizes": (32, 32)}}, "its margin is 1.0, not 2.0"),
+        ({"env": "reaching"}, "its env is matrix, not reaching"),
+        ({"seed": 1}, "its seed is 0, not 1"),
+        ({"extra": True}, "its extra is None, not True"),
+    ],
+)
+@pytest.mark.parametrize("resume", [False, True])
+def test_another_run_is_named_by_what_differs(directory: RunDirectory, change: dict, named: str, resume: bool) -> None:
+    directory.claim(CONFIG)
+    with pytest.raises(ValueError, match=f"holds another run .{named}"):
+        directory.check_claim({**CONFIG, **change}, resume=resume)
+
+
+def test_other_versions_may_resume(directory: RunDirectory) -> None:
+    directory.claim(CONFIG)
+    directory.check_claim({**CONFIG, "versions": versions()}, resume=True)
+
+
+def test_other_files_are_left_alone(directory: RunDirectory) -> None:
+    directory.path.mkdir()
+    (directory.path / "thesis.tex").write_text("mine")
+    with pytest.raises(ValueError, match=r"out must be empty or a run of coverset, but .*seed-0 holds other files"):
+        directory.check_claim(CONFIG, resume=True)
+
+
+def test_a_file_is_no_directory(directory: RunDirectory) -> None:
+    directory.path.write_text("")
+    with pytest.raises(ValueError, match=r"out must be a directory, but .*seed-0 is a file"):
+        directory.check_claim(CONFIG, resume=False)
+
+
+@pytest.mark.parametrize("content", ['{"env": "mat', "[]", "3"])
+def test_a_damaged_config_is_named(directory: RunDirectory, content: str) -> None:
+    directory.claim(CONFIG)
+    directory.config_path.write_text(content)
+    with pytest.raises(DamagedFile, match=r"config\.json"):
+        directory.check_claim(CONFIG, resume=True)
+
+
+def test_a_state_survives_its_file_key_and_all(directory: RunDirectory) -> None:
+    directory.save_checkpoint(2, to_tensors(state(5)))
+    loaded = directory.load_checkpoint(2, jax.eval_shape(lambda: state(0)))
+    assert jax.tree.structure(loaded) == jax.tree.structure(state(5))
+    np.testing.assert_array_equal(jax.random.key_data(loaded.key), jax.random.key_data(jax.random.key(5)))
+    assert loaded.key.dtype == jax.random.key(0).dtype
+    np.testing.assert_array_equal(loaded.layers[0], np.full((2, 3), 5.0))
+    assert int(loaded.update) == 5
+
+
+@pytest.mark.parametrize("spoil", ["missing", "shape", "dtype"])
+def test_a_state_of_another_shape_is_refused(tmp_path: Path, spoil: str) -> None:
+    tensors = to_tensors(state(1))
+    name = next(key for key in tensors if "layers[0]" in key)
+    if spoil == "missing":
+        del tensors[name]
+    else:
+        tensors[name] = tensors[name].T if spoil == "shape" else tensors[name].astype(np.float64)
+    with pytest.raises(DamagedFile, match=r"does not fit this run: \.layers\[0\] should be float32\[2, 3\]"):
+        from_tensors(tensors, state(0), source=tmp_path)
+
+
+def test_the_newest_few_checkpoints_are_kept(directory: RunDirectory) -> None:
+    for chunk in (1, 2, 9, 10, 11):
+        directory.save_checkpoint(chunk, to_tensors(state(chunk)))
+    assert directory.checkpoints() == [9, 10, 11]
+    assert len(directory.checkpoints()) == KEPT_CHECKPOINTS
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut"])
+def test_damaged_checkpoints_are_passed_over_and_named(directory: RunDirectory, damage: str) -> None:
+    for chunk in (1, 2, 3):
+        directory.save_checkpoint(chunk, to_tensors(state(chunk)))
+    spoil(directory.path / "checkpoints" / "00000003.safetensors", damage)
+    warnings: list[str] = []
+    whole = directory.whole_checkpoints(jax.eval_shape(lambda: state(0)), warnings.append)
+    assert list(whole) == [1, 2]
+    assert int(whole[2].update) == 2
+    assert len(warnings) == 1
+    assert "00000003.safetensors" in warnings[0]
+    assert "the checkpoint of chunk 2" in warnings[0]
+
+
+def spoil(path: Path, damage: str) -> None:
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    path.write_bytes(whole if damage == "flip" else whole[: len(whole) // 2])
+
+
+def test_when_every_checkpoint_is_damaged_the_warning_says_from_where_it_goes_on(directory: RunDirectory) -> None:
+    directory.save_checkpoint(1, to_tensors(state(1)))
+    spoil(directory.path / "checkpoints" / "00000001.safetensors", "cut")
+    warnings: list[str] = []
+    assert directory.whole_checkpoints(jax.eval_shape(lambda: state(0)), warnings.append) == {}
+    assert "the start of the run" in warnings[0]
+
+
+def test_going_back_forgets_later_rows_and_checkpoints_and_leftovers(directory: RunDirectory) -> None:
+    directory.claim(CONFIG)
+    for chunk in (1, 2, 3):
+        directory.append_metrics({"chunk": chunk})
+        directory.save_checkpoint(chunk, to_tensors(state(chunk)))
+    with directory.metrics_path.open("ab") as file:
+        file.write(b'{"chunk":4,"en')
+    (directory.path / "checkpoints" / ".00000004.safetensors.77.tmp").write_text("half")
+    directory.rewind(2)
+    assert directory.metrics_path.read_bytes() == b'{"chunk":1}\n{"chunk":2}\n'
+    assert entries(directory) == ["00000001.safetensors", "00000002.safetensors", "config.json", "metrics.jsonl"]
+    directory.save_checkpoint(3, to_tensors(state(3)))
+    assert directory.checkpoints() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("content", [b'{"chunk":1}\n', b'{"chunk":1}\n{"chunk":2}', None])
+def test_a_log_that_lost_rows_is_not_continued(directory: RunDirectory, content: bytes | None) -> None:
+    directory.claim(CONFIG)
+    if content is not None:
+        directory.metrics_path.write_bytes(content)
+    with pytest.raises(DamagedFile, match=r"metrics\.jsonl"):
+        directory.rewind(2)
+
+
+def test_a_run_is_done_when_its_summary_is_there(directory: RunDirectory) -> None:
+    directory.claim(CONFIG)
+    assert directory.summary() is None
+    directory.summary_path.write_text('{"seed": 0}')
+    assert directory.summary() == {"seed": 0}
+
+
+def test_versions_name_what_decides_the_bytes() -> None:
+    assert {"python", "machine", "coverset", "jax", "jaxlib", "numpy"} <= set(versions())
