@@ -1,0 +1,119 @@
+"""Cross-play of hand-made policies: the exact, unsymmetric matrix, never mirrored; and what is said about it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array, Int
+
+from coverset.envs.matrix import MatrixGame
+from coverset.evaluation import population as measurement
+from coverset.evaluation.conventions import convention_shares, in_words, members_found
+from coverset.evaluation.cross_play import constraint_gaps, cross_play, named_gaps
+from coverset.evaluation.population import measure_population
+from coverset.policies.base import Policy
+from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.population import Population
+
+UNSYMMETRIC = ((1.0, 2.0, 3.0), (4.0, 5.0, 6.0), (7.0, 8.0, 9.0))
+SYMMETRIC = ((10.0, 1.0, 4.0), (1.0, 6.0, 2.0), (4.0, 2.0, 8.0))
+SURE = 1e4
+
+
+class Constant(Policy):
+    """Always the same action."""
+
+    action: Int[Array, "*p"]
+
+    def initial_memory(self):
+        return ()
+
+    def act(self, key, percept, memory):
+        return self.action, memory
+
+
+def certain(actions: tuple[int, ...]) -> NetworkPolicy:
+    """Networks that see one number and always play their action."""
+    heads = SURE * jax.nn.one_hot(jnp.array(actions), 3)
+    return NetworkPolicy(MLP((jnp.zeros((len(actions), 1, 3)),), (heads,)))
+
+
+def test_rows_are_seat_0_and_columns_seat_1() -> None:
+    first, second = Constant(jnp.array([2, 0])), Constant(jnp.array([1, 2, 0]))
+    played = cross_play(jax.random.key(0), MatrixGame(UNSYMMETRIC), first, second, trials=2, episodes=3)
+    assert played.returns.shape == (2, 3, 2, 3)
+    wanted = np.array(UNSYMMETRIC)[np.ix_([2, 0], [1, 2, 0])]
+    np.testing.assert_array_equal(played.returns, np.broadcast_to(wanted[:, :, None, None], (2, 3, 2, 3)))
+    np.testing.assert_array_equal(played.conventions[1, 2, 0, 0], [0, 0])
+    np.testing.assert_array_equal(played.conventions[0, 1, 1, 2], [2, 2])
+    np.testing.assert_array_equal(played.conventions[0, 0, 0, 0], [2, 1])
+
+
+@pytest.fixture(scope="module")
+def measured():
+    """Both games by the same population, whose best responses and teammates differ."""
+    population = Population(certain((0, 1)), certain((0, 2)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measurement, "TRIALS", 4)
+        games = {"unsymmetric": MatrixGame(UNSYMMETRIC), "symmetric": MatrixGame(SYMMETRIC)}
+        return {
+            name: measure_population(jax.random.key(0), game, population, margin=0.5, discount=0.9)
+            for name, game in games.items()
+        }
+
+
+def test_the_matrix_of_a_population_is_not_mirrored(measured) -> None:
+    assert measured["unsymmetric"]["cross_play"] == [[1.0, 3.0], [4.0, 6.0]]
+    assert measured["symmetric"]["cross_play"] == [[10.0, 4.0], [1.0, 2.0]]
+    assert measured["symmetric"]["cross_play_standard_error"] == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_seats_are_swapped_only_where_they_are_alike_and_rows_stay_best_responses(measured) -> None:
+    assert measured["unsymmetric"]["cross_play_seats_swapped"] is None
+    assert measured["symmetric"]["cross_play_seats_swapped"] == [[10.0, 4.0], [1.0, 2.0]]
+
+
+def test_constraints_follow_from_the_matrix(measured) -> None:
+    """R = [[10, 4], [1, 2]]: the second best response does better with nobody; teammate 2 has a better partner."""
+    summary = measured["symmetric"]
+    assert summary["gaps"]["other_best_response"] == [[None, 8.5], [-2.5, None]]
+    assert summary["gaps"]["other_teammate"] == [[None, 5.5], [0.5, None]]
+    assert (summary["constraints_violated"], summary["constraints_satisfied"]) == (1, False)
+    assert summary["margin"] == 0.5
+
+
+def test_conventions_tell_what_each_member_does_and_covers(measured) -> None:
+    """Action 2 is not the answer to a teammate that plays action 3, so the second pair covers nothing."""
+    summary = measured["symmetric"]
+    assert summary["conventions"] == ["action 1 100%", "action 3 100%"]
+    assert summary["best_response_conventions"] == ["action 1 100%", "action 2 100%"]
+    assert summary["covers"] == ["action 1", None]
+    assert summary["coverage_found"] == 1
+
+
+def test_gaps_equal_a_loop() -> None:
+    returns = np.random.default_rng(0).normal(size=(3, 3))
+    first, second = constraint_gaps(returns, 0.25)
+    for i, j in np.ndindex(3, 3):
+        if i == j:
+            assert np.isnan(first[i, j])
+            assert np.isnan(second[i, j])
+        else:
+            assert first[i, j] == pytest.approx(returns[i, i] - returns[j, i] - 0.25)
+            assert second[i, j] == pytest.approx(returns[i, i] - returns[i, j] - 0.25)
+    assert named_gaps(np.array([[2.0, 0.0], [1.0, 5.0]]), 0.5) == {
+        "other_best_response": [[None, 0.5], [4.5, None]],
+        "other_teammate": [[None, 1.5], [3.5, None]],
+    }
+
+
+def test_shares_and_words() -> None:
+    shares = convention_shares(np.array([[0, 0, 2, 3], [1, 1, 1, 1]]), 3)
+    np.testing.assert_array_equal(shares, [[0.5, 0, 0.25, 0.25], [0, 1, 0, 0]])
+    assert in_words(MatrixGame(), shares[0]) == "action 1 50%, action 3 25%, no convention 25%"
+
+
+def test_a_member_counts_when_it_is_followed_mostly_and_answers_its_teammate() -> None:
+    own = np.array([[0.6, 0.4, 0, 0], [0.5, 0.5, 0, 0], [0, 0, 0.1, 0.9], [0.9, 0.1, 0, 0]])
+    partner = np.array([[1.0, 0, 0, 0], [1.0, 0, 0, 0], [0, 0, 1.0, 0], [0, 1.0, 0, 0]])
+    assert members_found(MatrixGame(), own, partner) == [0, None, None, None]
