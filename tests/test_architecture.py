@@ -1,0 +1,143 @@
+"""The order of the layers, docstrings on every public name, and files that fit in one head."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1] / "src" / "coverset"
+MODULES = {
+    ".".join(("coverset", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in sorted(ROOT.rglob("*.py"))
+}
+MOST_LINES = 450
+
+LAYERS = (
+    ("types",),
+    ("checks",),
+    ("config", "storage"),
+    ("envs.base",),
+    ("envs.foraging", "envs.matrix", "envs.reaching", "envs.conformance"),
+    ("envs.registry", "envs"),
+    ("presets", "runs"),
+    ("analysis",),
+    ("policies",),
+    ("learning",),
+    ("looping",),
+    ("evaluation",),
+    ("analysis.finite", "analysis.blind", "analysis.certificate"),
+    ("teammates", "adhoc"),
+    ("reports",),
+    ("partners",),
+    ("generation", "training", "certification"),
+    ("viewer",),
+    ("cli",),
+    ("__main__",),
+)
+"""A module may import from its own layer's package and from layers above it; names are prefixes below `coverset`."""
+
+MAY_IMPORT = {
+    **{
+        f"coverset.analysis.{part}": ("types", "checks", "analysis", "envs.matrix", "envs.reaching")
+        for part in ("coverage", "diversity", "drawing", "games", "zero_sum")
+    },
+    "coverset.envs.base": ("types", "checks"),
+    "coverset.types": (),
+    "coverset.checks": ("types",),
+    "coverset.teammates.pair_weights": ("types", "checks"),
+    "coverset.teammates.lbrdiv": ("types", "teammates.pair_weights"),
+    "coverset.teammates.brdiv": ("types", "teammates.pair_weights"),
+    "coverset.teammates.lipo": ("types", "teammates.pair_weights"),
+    "coverset.teammates.independent": ("types", "teammates.pair_weights"),
+}
+"""Packages that keep to less than all that stands above them."""
+
+
+def is_within(module: str, prefix: str) -> bool:
+    return module == prefix or module.startswith(f"{prefix}.")
+
+
+def imports_of(path: Path) -> set[str]:
+    """Modules of coverset that a file imports anywhere, but for type checkers."""
+    tree = ast.parse(path.read_text())
+    skipped = {id(inner) for node in ast.walk(tree) if is_type_checking(node) for inner in ast.walk(node)}
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively; write the whole name."
+            found |= {
+                name if (name := f"{node.module}.{alias.name}") in MODULES else str(node.module) for alias in node.names
+            }
+    return {module for module in found if is_within(module, "coverset")}
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def layer_of(module: str) -> int:
+    matches = [
+        (len(prefix), number)
+        for number, layer in enumerate(LAYERS)
+        for prefix in layer
+        if is_within(module, f"coverset.{prefix}")
+    ]
+    assert matches, f"{module} has no place in the order of layers: give it one."
+    return max(matches)[1]
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name != "coverset"])
+def test_a_module_imports_only_what_stands_above_it(module: str) -> None:
+    own = layer_of(module)
+    for imported in imports_of(MODULES[module]):
+        if imported == "coverset":
+            continue
+        above = layer_of(imported) < own
+        same_package = layer_of(imported) == own and module.split(".")[1] == imported.split(".")[1]
+        assert above or same_package, f"{module} imports {imported}, which stands below it."
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_a_few_packages_keep_to_less(package: str) -> None:
+    allowed = [f"coverset.{prefix}" for prefix in MAY_IMPORT[package]]
+    inside = [name for name in MODULES if is_within(name, package)]
+    assert inside
+    for module in inside:
+        for imported in imports_of(MODULES[module]):
+            assert any(is_within(imported, prefix) for prefix in allowed), f"{module} imports {imported}."
+
+
+def test_nothing_imports_the_command_line() -> None:
+    for module, path in MODULES.items():
+        if not is_within(module, "coverset.cli") and module != "coverset.__main__":
+            assert not [name for name in imports_of(path) if is_within(name, "coverset.cli")], module
+
+
+def test_the_walk_sees_imports_inside_functions() -> None:
+    assert "coverset.generation" in imports_of(MODULES["coverset.cli.generate"])
+    assert "coverset.teammates.pair_grid" in imports_of(MODULES["coverset.teammates.trainer"])
+
+
+def public_definitions(tree: ast.Module) -> list[ast.FunctionDef | ast.ClassDef]:
+    """Public functions and classes of a module. Methods are left out: most only keep a documented contract."""
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return [node for node in tree.body if isinstance(node, kinds) and not node.name.startswith("_")]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_has_a_docstring(module: str) -> None:
+    source = MODULES[module].read_text()
+    tree = ast.parse(source)
+    if source.strip():
+        assert ast.get_docstring(tree), f"{module} has no docstring."
+    for node in public_definitions(tree):
+        assert ast.get_docstring(node), f"{module}.{node.name} has no docstring."
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_file_stays_short(module: str) -> None:
+    assert len(MODULES[module].read_text().splitlines()) <= MOST_LINES
