@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, PyTree
@@ -40,6 +41,14 @@ class Environment(abc.ABC):
     @abc.abstractmethod
     def reset(self, key: PRNGKey) -> PyTree:
         """Draw an initial state from p_0."""
+
+    def initial_states(self) -> tuple[PyTree, Float[np.ndarray, "n"]] | None:
+        """The whole of p_0: every state that `reset` may draw, stacked, and its probability; None where not known.
+
+        To give it is to say that the game is finite and that `step` is deterministic, so that it can be solved exactly.
+        A field `time` of a state must count steps and decide nothing but the end of the episode at the horizon.
+        """
+        return None
 
     @abc.abstractmethod
     def step(self, key: PRNGKey, state: PyTree, actions: Actions) -> Outcome:

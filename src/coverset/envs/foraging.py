@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from coverset.checks import at_least, one_of
@@ -158,6 +159,16 @@ class Foraging(Environment):
         present = number < self.size**2
         cells = jnp.stack([number // self.size, number % self.size], axis=-1)
         return jnp.where(present[:, None], cells, NOWHERE), present
+
+    def initial_states(self) -> tuple[ForagingState, Float[np.ndarray, "n"]] | None:
+        """Known for fixed objects: every ordered pair of free cells, equally likely."""
+        if self.objects != "fixed":
+            return None
+        free = [cell for cell in itertools.product(range(self.size), repeat=2) if cell not in self.cells]
+        starts = np.array(list(itertools.permutations(free, 2)), np.int32)
+        one = self.reset(jax.random.key(0))
+        same = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(starts), *x.shape)), one)
+        return same._replace(positions=jnp.asarray(starts)), np.full(len(starts), 1 / len(starts))
 
     def step(self, key: PRNGKey, state: ForagingState, actions: Actions) -> Outcome:
         del key

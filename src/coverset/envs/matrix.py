@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+import numpy as np
+from jaxtyping import Array, Float, Int
 
 from coverset.checks import at_least, payoff_table
 from coverset.envs.base import Environment, time_limit
@@ -51,6 +52,10 @@ class MatrixGame(Environment):
     def reset(self, key: PRNGKey) -> MatrixState:
         del key
         return MatrixState(actions=jnp.full(2, NOT_PLAYED, jnp.int32), time=jnp.int32(0))
+
+    def initial_states(self) -> tuple[MatrixState, Float[np.ndarray, "n"]]:
+        state = MatrixState(actions=jnp.full((1, 2), NOT_PLAYED, jnp.int32), time=jnp.zeros(1, jnp.int32))
+        return state, np.ones(1)
 
     def step(self, key: PRNGKey, state: MatrixState, actions: Actions) -> Outcome:
         del key

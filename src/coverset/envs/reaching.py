@@ -4,11 +4,13 @@ Two agents walk on a square grid and are paid for the corners on which they stan
 A, B, C, D clockwise from the top left. Agents may share a cell.
 """
 
+import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from coverset.checks import at_least, one_of, payoff_table
@@ -77,6 +79,12 @@ class Reaching(Environment):
         """Both agents start independently and uniformly off the border."""
         positions = jax.random.randint(key, (2, 2), 1, self.size - 1)
         return ReachingState(positions=positions, time=jnp.int32(0))
+
+    def initial_states(self) -> tuple[ReachingState, Float[np.ndarray, "n"]]:
+        inside = range(1, self.size - 1)
+        starts = np.array(list(itertools.product(inside, repeat=4)), np.int32).reshape(-1, 2, 2)
+        times = jnp.zeros(len(starts), jnp.int32)
+        return ReachingState(positions=jnp.asarray(starts), time=times), np.full(len(starts), 1 / len(starts))
 
     def step(self, key: PRNGKey, state: ReachingState, actions: Actions) -> Outcome:
         del key
