@@ -3,8 +3,9 @@
 The numerical part is `teammates.trainer`; this file owns the clock, the files and the order of things.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,12 @@ def default_directory(plan: Plan) -> Path:
     return Path("runs") / f"{plan.environment_name.replace(':', '-')}-{plan.method}-{plan.preset}"
 
 
+@lru_cache(maxsize=8)
+def _programs(trainer: Trainer) -> tuple[Callable[..., TrainState], Callable[..., tuple[TrainState, Metrics]]]:
+    """Start and chunk over stacked seeds, traced once for all groups of seeds that share a trainer."""
+    return jax.jit(jax.vmap(trainer.init)), jax.jit(jax.vmap(trainer.train_chunk), donate_argnums=0)
+
+
 class GenerationJob(Job):
     """Training of some seeds of a plan, as the shared loop sees it."""
 
@@ -147,10 +154,10 @@ class GenerationJob(Job):
         self.title = f"{plan.environment_name} {plan.method}"
         self.num_chunks = plan.settings.num_chunks
         self.steps_per_chunk = plan.settings.steps_per_chunk
-        self.train_chunk = jax.jit(jax.vmap(plan.trainer.train_chunk), donate_argnums=0)
+        self.start, self.train_chunk = _programs(plan.trainer)
 
     def init(self) -> TrainState:
-        return jax.jit(jax.vmap(self.plan.trainer.init))(jnp.stack([jax.random.key(seed) for seed in self.seeds]))
+        return self.start(jnp.stack([jax.random.key(seed) for seed in self.seeds]))
 
     def advance(self, chunk: int, state: TrainState) -> tuple[TrainState, tuple[Metrics, PyTree]]:
         state, metrics = self.train_chunk(state)

@@ -81,7 +81,7 @@ def _call(name: str, factory: Factory, parameters: dict[str, Any]) -> Environmen
         if known is not None and parameter not in known:
             raise ValueError(f"Environment '{name}' takes {', '.join(known) or 'no parameters'}, got '{parameter}'.")
         of_type(parameter, parameters[parameter], types.get(parameter))
-    return factory(**parameters)
+    return factory(**{parameter: _tuples(value) for parameter, value in parameters.items()})
 
 
 def _accepted(factory: Factory) -> list[str] | None:
@@ -90,6 +90,11 @@ def _accepted(factory: Factory) -> list[str] | None:
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
         return None
     return list(signature.parameters)
+
+
+def _tuples(value: Any) -> Any:
+    """Lists, as JSON gives them, as tuples: an environment must be hashable."""
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def _types(factory: Factory) -> dict[str, Any]:
