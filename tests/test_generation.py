@@ -1,0 +1,192 @@
+"""Generation from end to end at toy size: what a run leaves behind, and that nothing but its seed decides it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import coverset
+import toy_run
+from coverset.generation import make_plan
+from coverset.looping import Stopped
+from coverset.runs import RunDirectory
+from coverset.storage import load_tensors
+from toy_run import CHUNKS, Witness, outcome
+
+STEPS_PER_CHUNK = 80
+PROMISED = (
+    "env", "method", "preset", "seed", "population_size", "env_steps", "train_seconds", "steps_per_second",
+    "cross_play", "conventions", "coverage_found", "coverage_size", "constraints_satisfied",
+)  # fmt: skip
+
+
+def generate(out: Path, **changes):
+    return coverset.generate("matrix", out=out, **{**toy_run.SETTINGS, **changes})
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> tuple[Path, list[dict]]:
+    """Two seeds, given out of order, that nobody interrupted."""
+    out = tmp_path_factory.mktemp("whole")
+    return out, generate(out, seeds=(3, 1))
+
+
+@pytest.fixture(scope="module")
+def rows(finished) -> list[dict]:
+    return [json.loads(line) for line in (finished[0] / "seed-1" / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_summaries_come_in_the_order_of_the_seeds_and_are_those_on_disk(finished) -> None:
+    out, summaries = finished
+    assert [summary["seed"] for summary in summaries] == [3, 1]
+    for summary in summaries:
+        assert json.loads((out / f"seed-{summary['seed']}" / "summary.json").read_text()) == summary
+
+
+def test_a_summary_holds_what_the_design_promises_and_agrees_with_itself(finished) -> None:
+    for summary in finished[1]:
+        assert set(PROMISED) <= set(summary)
+        assert (summary["env"], summary["method"], summary["preset"]) == ("matrix", "lbrdiv", "fast")
+        assert summary["env_steps"] == CHUNKS * STEPS_PER_CHUNK
+        assert summary["steps_per_second"] == pytest.approx(summary["env_steps"] / summary["train_seconds"], rel=0.05)
+        for name in ("cross_play", "cross_play_standard_error", "cross_play_seats_swapped", "discounted_cross_play"):
+            assert np.shape(summary[name]) == (2, 2)
+        assert len(summary["conventions"]) == len(summary["covers"]) == summary["population_size"] == 2
+        assert summary["coverage_found"] == len(set(summary["covers"]) - {None})
+        assert summary["coverage_size"] == 3
+        returns = np.array(summary["discounted_cross_play"])
+        for i, j in ((0, 1), (1, 0)):
+            gaps = (summary["gaps"][name][i][j] for name in ("other_best_response", "other_teammate"))
+            wanted = returns[i, i] - np.array([returns[j, i], returns[i, j]]) - summary["margin"]
+            np.testing.assert_allclose(list(gaps), wanted, atol=1e-4)
+        all_gaps = np.array([summary["gaps"][name] for name in summary["gaps"]], float)
+        assert summary["constraints_violated"] == np.sum(all_gaps < 0)
+        assert summary["constraints_satisfied"] == (summary["constraints_violated"] == 0)
+
+
+def test_seats_swapped_is_an_independent_measurement_of_the_same_returns(finished) -> None:
+    for summary in finished[1]:
+        difference = np.abs(np.subtract(summary["cross_play"], summary["cross_play_seats_swapped"]))
+        assert np.all(difference < 6 * np.array(summary["cross_play_standard_error"]) + 1e-6)
+
+
+def test_the_log_has_a_row_per_chunk(rows) -> None:
+    assert [row["chunk"] for row in rows] == list(range(1, CHUNKS + 1))
+    assert [row["env_steps"] for row in rows] == [STEPS_PER_CHUNK * n for n in range(1, CHUNKS + 1)]
+    assert [row["update"] for row in rows] == [5 * n for n in range(1, CHUNKS + 1)]
+
+
+def test_a_row_agrees_with_itself(rows) -> None:
+    for row in rows:
+        returns, values = np.array(row["pair_returns"]), np.array(row["pair_values"])
+        assert row["self_play_return"] == pytest.approx(np.mean(np.diagonal(returns)), rel=1e-4)
+        assert row["cross_play_return"] == pytest.approx((returns[0, 1] + returns[1, 0]) / 2, rel=1e-4)
+        assert row["gaps"]["other_best_response"][0][1] == pytest.approx(values[0, 0] - values[1, 0] - 1.0, abs=1e-4)
+        assert row["gaps"]["other_teammate"][0][1] == pytest.approx(values[0, 0] - values[0, 1] - 1.0, abs=1e-4)
+        assert np.min([row["multipliers"][name] for name in row["multipliers"]]) >= 0
+        assert np.shape(row["entropy"]["teammates"]) == (2,)
+        assert not {"seconds", "time", "train_seconds"} & set(row)
+    assert np.max(rows[-1]["multipliers"]["other_teammate"]) > 0
+
+
+def test_the_config_is_enough_to_run_it_again(finished, tmp_path: Path) -> None:
+    config = json.loads((finished[0] / "seed-1" / "config.json").read_text())
+    settings = {name: tuple(x) if isinstance(x, list) else x for name, x in config["settings"].items()}
+    settings["multiplier_ceiling"] = float(settings["multiplier_ceiling"])
+    plan = make_plan(
+        config["env"], method=config["method"], preset=config["preset"], env_parameters=config["env_parameters"],
+        **settings,
+    )  # fmt: skip
+    RunDirectory(finished[0] / "seed-1").check_claim(plan.config(1), resume=True)
+    assert {"jax", "jaxlib", "coverset"} <= set(config["versions"])
+
+
+def test_policies_are_those_of_the_last_checkpoint(finished) -> None:
+    population, metadata = coverset.load_population(finished[0] / "seed-3" / "policies.safetensors")
+    assert (metadata["env"], metadata["seed"]) == ("matrix", 3)
+    newest = finished[0] / "seed-3" / "checkpoints" / f"{CHUNKS:08d}.safetensors"
+    tensors, _ = load_tensors(newest)
+    for role, policies in population._asdict().items():
+        np.testing.assert_array_equal(policies.mlp.weights[0], tensors[f".learner.networks.{role}.weights[0]"])
+
+
+def test_the_same_seed_gives_the_same_bytes_whatever_else_runs(finished, tmp_path: Path) -> None:
+    generate(tmp_path, seeds=(1,))
+    assert outcome(tmp_path / "seed-1") == outcome(finished[0] / "seed-1")
+    assert outcome(tmp_path / "seed-1") != outcome(finished[0] / "seed-3")
+
+
+def test_a_stopped_run_goes_on_where_it_was_and_ends_with_the_same_bytes(finished, tmp_path: Path) -> None:
+    with pytest.raises(Stopped, match="Stopped after 400 steps"):
+        generate(tmp_path, seeds=(3, 1), reporter=Witness(stop_after=5))
+    assert (tmp_path / "seed-1" / "config.json").is_file()
+    witness = Witness()
+    generate(tmp_path, seeds=(3, 1), resume=True, reporter=witness)
+    assert witness.started == [((3,), 5 * STEPS_PER_CHUNK), ((1,), 0)]
+    assert witness.warnings == []
+    for seed in (1, 3):
+        assert outcome(tmp_path / f"seed-{seed}") == outcome(finished[0] / f"seed-{seed}")
+
+
+@pytest.mark.parametrize("damaged", [1, 3])
+@pytest.mark.parametrize("damage", ["flip", "cut"])
+def test_damaged_checkpoints_are_named_and_passed_over(finished, tmp_path: Path, damage: str, damaged: int) -> None:
+    """The newest of three, or all of them: then the run starts over."""
+    with pytest.raises(Stopped):
+        generate(tmp_path, seeds=(1,), reporter=Witness(stop_after=5), checkpoint_seconds=0)
+    checkpoints = sorted((tmp_path / "seed-1" / "checkpoints").iterdir())
+    assert [int(path.stem) for path in checkpoints] == [3, 4, 5]
+    for path in checkpoints[-damaged:]:
+        whole = bytearray(path.read_bytes())
+        whole[-5] ^= 16
+        path.write_bytes(whole if damage == "flip" else whole[:-5])
+    witness = Witness()
+    generate(tmp_path, seeds=(1,), resume=True, reporter=witness)
+    assert witness.started == [((1,), 4 * STEPS_PER_CHUNK if damaged == 1 else 0)]
+    assert len(witness.warnings) == damaged
+    for path, warning in zip(checkpoints[-damaged:], witness.warnings, strict=True):
+        assert path.name in warning
+    assert outcome(tmp_path / "seed-1") == outcome(finished[0] / "seed-1")
+
+
+def test_finished_runs_are_skipped_and_their_files_left_alone(finished) -> None:
+    out, summaries = finished
+    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in out.rglob("*") if path.is_file()}
+    witness = Witness()
+    assert generate(out, seeds=(1, 3), resume=True, reporter=witness) == summaries[::-1]
+    assert witness.started == []
+    assert before == {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in out.rglob("*") if path.is_file()}
+
+
+def test_a_run_killed_after_training_only_finishes(finished, tmp_path: Path) -> None:
+    generate(tmp_path, seeds=(1,))
+    (tmp_path / "seed-1" / "summary.json").unlink()
+    (tmp_path / "seed-1" / "policies.safetensors").unlink()
+    witness = Witness()
+    generate(tmp_path, seeds=(1,), resume=True, reporter=witness)
+    assert (witness.started, witness.chunks) == ([((1,), CHUNKS * STEPS_PER_CHUNK)], 0)
+    assert outcome(tmp_path / "seed-1") == outcome(finished[0] / "seed-1")
+
+
+def test_nothing_is_left_behind_but_what_a_run_is_made_of(finished) -> None:
+    found = {str(path.relative_to(finished[0] / "seed-1")) for path in (finished[0] / "seed-1").rglob("*.*")}
+    assert found == {
+        "config.json", "metrics.jsonl", "policies.safetensors", "summary.json", "timing.json",
+        "figures/cross-play.png", "figures/training.png", f"checkpoints/{CHUNKS:08d}.safetensors",
+    }  # fmt: skip
+
+
+def test_lbrdiv_finds_all_three_conventions_of_the_papers_matrix_game(tmp_path: Path) -> None:
+    """The fast preset, cut to 120,000 of its 300,000 steps; stopped once on the way."""
+    chosen = {"seeds": range(4), "seeds_together": 4, "total_steps": 120_000, "out": tmp_path}
+    with pytest.raises(Stopped):
+        coverset.generate("matrix", reporter=Witness(stop_after=2), **chosen)
+    summaries = coverset.generate("matrix", resume=True, **chosen)
+    for summary in summaries:
+        assert sorted(summary["covers"]) == ["action 1", "action 2", "action 3"]
+        assert summary["coverage_found"] == summary["coverage_size"] == 3
+        assert summary["constraints_satisfied"]
+        np.testing.assert_allclose(sorted(np.diagonal(summary["cross_play"])), [6, 6, 10], atol=1.0)
+        last = (tmp_path / f"seed-{summary['seed']}" / "metrics.jsonl").read_text().splitlines()[-1]
+        assert np.max(list(json.loads(last)["multipliers"].values())) < 0.1

@@ -1,0 +1,57 @@
+"""A training run so small that it takes a second, and the same one as words of the command line."""
+
+from pathlib import Path
+from typing import Any
+
+from coverset.looping import Reporter
+
+SETTINGS: dict[str, Any] = {
+    "population_size": 2,
+    "hidden_sizes": (8,),
+    "envs_per_pair": 2,
+    "rollout_length": 2,
+    "epochs": 1,
+    "chunk_steps": 80,
+    "total_steps": 12 * 80,
+}
+CHUNKS = 12
+
+
+def words(**changes: Any) -> list[str]:
+    """The settings as options."""
+    options: list[str] = []
+    for name, value in {**SETTINGS, **changes}.items():
+        values = value if isinstance(value, tuple) else (value,)
+        options += [f"--{name.replace('_', '-')}", *map(str, values)]
+    return options
+
+
+class Witness(Reporter):
+    """Notes what a run reports, and asks it to stop after some chunks."""
+
+    def __init__(self, stop_after: int | None = None) -> None:
+        self.stop_after = stop_after
+        self.started: list[tuple[tuple[int, ...], int]] = []
+        self.warnings: list[str] = []
+        self.chunks = 0
+
+    def start(self, title: str, seeds: tuple[int, ...], steps_done: int, total_steps: int) -> None:
+        self.started.append((seeds, steps_done))
+
+    def chunk(self, env_steps: int, status: str) -> None:
+        self.chunks += 1
+
+    def warn(self, sentence: str) -> None:
+        self.warnings.append(sentence)
+
+    def should_stop(self) -> bool:
+        return self.chunks == self.stop_after
+
+
+def outcome(directory: Path) -> dict[str, bytes]:
+    """The files of a finished run that depend on its seed and settings alone."""
+    newest = max((directory / "checkpoints").glob("*.safetensors"))
+    return {
+        path.name: path.read_bytes()
+        for path in (directory / "policies.safetensors", directory / "metrics.jsonl", newest)
+    }
