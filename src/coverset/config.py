@@ -55,7 +55,7 @@ class GenerateSettings:
     entropy: float = 0.01
     """Entropy bonus in units of the self-play weight: w_ent."""
     entropy_final: float | None = None
-    """Entropy bonus at the end of the run, reached linearly; constant if not given."""
+    """Entropy bonus at the end of the run, reached linearly over its second half; constant if not given."""
     scale_advantages: bool = True
     """Whether each policy's advantages are measured in units of their root mean square in the rollout."""
     relative_weights: bool = True
@@ -168,7 +168,7 @@ class TrainSettings:
     entropy: float = 0.01
     """Entropy bonus: w_ent."""
     entropy_final: float | None = None
-    """Entropy bonus at the end of the run, reached linearly; constant if not given."""
+    """Entropy bonus at the end of the run, reached linearly over its second half; constant if not given."""
     reward_scale: float = 1.0
     """Rewards are multiplied by this before the agent learns from them or reads them; returns are reported unscaled."""
     episodes_per_trial: int = 20

@@ -30,11 +30,12 @@ _PAPER_REACHING: dict[str, Any] = {
 
 _FAST_REACHING: dict[str, Any] = {
     "population_size": 4,
-    "total_steps": 1_000_000,
+    "total_steps": 2_000_000,
     "hidden_sizes": (64, 64),
     "entropy": 0.05,
     "entropy_final": 0.005,
     "minibatches": 4,
+    "seeds_together": 4,
 }
 
 _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
@@ -61,6 +62,7 @@ _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
             "entropy": 0.1,
             "scale_advantages": False,
             "chunk_steps": 3_000,
+            "seeds_together": 16,
         },
     },
     "reaching": {"paper": {**_PAPER_REACHING, "margin": 0.2}, "fast": {**_FAST_REACHING, "margin": 0.2}},

@@ -19,7 +19,7 @@ from coverset.adhoc.pool import PartnerPool
 from coverset.config import TrainSettings
 from coverset.envs.base import Environment, autoreset
 from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities, sample_actions
-from coverset.learning.optimiser import ADAM, adam_step
+from coverset.learning.optimiser import ADAM, adam_step, entropy_bonus
 from coverset.learning.returns import advantages
 from coverset.learning.vectorised import over_grid
 from coverset.types import Percept, PRNGKey, PyTree, Scalar
@@ -266,8 +266,7 @@ class AgentTrainer:
         """`epochs` passes, each split over environments into `minibatches`: sequences stay whole."""
         s, count = self.settings, batch.target.shape[1]
         orders = jax.vmap(lambda k: jax.random.permutation(k, count))(jax.random.split(key, s.epochs))
-        final = s.entropy if s.entropy_final is None else s.entropy_final
-        bonus = s.entropy + (final - s.entropy) * progress
+        bonus = entropy_bonus(s.entropy, s.entropy_final, progress)
         fall = 1.0 - progress if s.anneal else 1.0
         rates = AgentNetworks(s.learning_rate * fall, s.critic_learning_rate * fall)  # pyright: ignore
 

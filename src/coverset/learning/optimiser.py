@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from coverset.types import PyTree
+from coverset.types import PyTree, Scalar
 
 ADAM = optax.scale_by_adam()
 SMALLEST_NORM = 1e-6
@@ -22,3 +22,9 @@ def adam_step(
     clipped = jax.tree.map(lambda g: g * factor.reshape(factor.shape + (1,) * (g.ndim - factor.ndim)), gradient)
     direction, moments = ADAM.update(clipped, moments)
     return eqx.apply_updates(network, jax.tree.map(lambda d: -rate * d, direction)), moments
+
+
+def entropy_bonus(start: float, final: float | None, progress: Scalar) -> Scalar:
+    """`start` through the first half of a run, so that conventions are found; then linearly to `final`, to be firm."""
+    end = start if final is None else final
+    return start + (end - start) * jnp.clip(2.0 * progress - 1.0, 0.0, 1.0)

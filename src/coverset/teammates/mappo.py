@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from coverset.config import GenerateSettings
 from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities
-from coverset.learning.optimiser import ADAM, adam_step
+from coverset.learning.optimiser import ADAM, adam_step, entropy_bonus
 from coverset.learning.returns import advantages
 from coverset.policies.networks import MLP, PairCritic
 from coverset.teammates.collection import Steps
@@ -133,8 +133,7 @@ def improve(
     """`epochs` passes over the rollout, each split along time into `minibatches`: every part holds every pair."""
     length, parts = settings.rollout_length, settings.minibatches
     orders = jax.vmap(lambda k: jax.random.permutation(k, length))(jax.random.split(key, settings.epochs))
-    final_entropy = settings.entropy if settings.entropy_final is None else settings.entropy_final
-    bonus = settings.entropy + (final_entropy - settings.entropy) * progress
+    bonus = entropy_bonus(settings.entropy, settings.entropy_final, progress)
     # The paper multiplies the entropy weight by w_ii; in units of w_ii that factor is 1.
     bonuses = bonus * (1.0 if settings.relative_weights else jnp.diagonal(pair_weights))
     fall = 1.0 - progress if settings.anneal else 1.0
