@@ -6,6 +6,7 @@ from importlib import import_module
 
 COMMANDS = {
     "generate": "train teammates that cover the conventions of an environment",
+    "certify": "solve a small environment exactly around generated teammates",
     "solve": "the exact minimum coverage set of a matrix game",
     "demo": "generate teammates for the matrix game by three methods and compare them",
 }
