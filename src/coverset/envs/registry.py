@@ -56,7 +56,7 @@ def parameters_of(environment: Environment) -> dict[str, Any]:
     return {field.name: getattr(environment, field.name) for field in dataclasses.fields(environment) if field.init}
 
 
-def _factory(name: str) -> Factory:
+def _factory(name: str) -> Any:
     if name in _BUILT_IN:
         return _BUILT_IN[name]
     if ":" in name:
@@ -65,7 +65,7 @@ def _factory(name: str) -> Factory:
     return entry_points(group=ENTRY_POINT_GROUP)[name].load()
 
 
-def _import(name: str) -> Factory:
+def _import(name: str) -> Any:
     module_name, _, function_name = name.partition(":")
     try:
         return getattr(importlib.import_module(module_name), function_name)
@@ -73,7 +73,7 @@ def _import(name: str) -> Factory:
         raise ValueError(f"environment '{name}' must name an importable module:function, but {error}.") from error
 
 
-def _call(name: str, factory: Factory, parameters: dict[str, Any]) -> Environment:
+def _call(name: str, factory: Any, parameters: dict[str, Any]) -> Any:
     if not callable(factory):
         raise ValueError(f"environment '{name}' must name a function or a class, got {type(factory).__name__}.")
     known, types = _accepted(factory), _types(factory)
