@@ -232,6 +232,19 @@ def actor_gradient(stack: MLP, batch: SeatBatch, bonuses: jax.Array) -> MLP:
     return jax.grad(lambda stack: actor_loss(stack, batch, bonuses, CLIP)[0])(stack)
 
 
+def bonus_settings(*, relative: bool) -> GenerateSettings:
+    """One optimiser step, unclipped, with everything that changes over a run."""
+    return settings(
+        epochs=1,
+        anneal=True,
+        entropy=0.4,
+        entropy_final=0.2,
+        relative_weights=relative,
+        max_grad_norm=1e6,
+        scale_advantages=False,
+    )
+
+
 @partial(jax.jit, static_argnums=3)
 def improve_once(networks: Networks, batch: Batch, progress: float, chosen: GenerateSettings) -> tuple[Learner, Losses]:
     """The optimiser steps of one rollout, by fresh learners."""
@@ -241,15 +254,13 @@ def improve_once(networks: Networks, batch: Batch, progress: float, chosen: Gene
 
 @pytest.mark.parametrize(
     ("relative", "progress", "bonus"),
-    [(True, 0.0, [0.4] * K), (True, 0.5, [0.3] * K), (False, 0.5, [0.3 * 3, 0.3 * 4, 0.3 * 2])],
+    [(True, 0.5, [0.4] * K), (True, 0.75, [0.3] * K), (False, 0.75, [0.3 * 3, 0.3 * 4, 0.3 * 2])],
 )
-def test_the_entropy_bonus_falls_over_the_run_and_is_measured_in_self_play_weights(
+def test_the_entropy_bonus_falls_in_the_second_half_and_is_measured_in_self_play_weights(
     networks: Networks, steps: Steps, relative: bool, progress: float, bonus: list[float]
 ) -> None:
     """After one optimiser step Adam's first moment is a tenth of the gradient."""
-    chosen = settings(
-        epochs=1, entropy=0.4, entropy_final=0.2, relative_weights=relative, max_grad_norm=1e6, scale_advantages=False
-    )
+    chosen = bonus_settings(relative=relative)
     batch = whole_batch(networks, steps, chosen)
     improved, _ = improve_once(networks, batch, progress, chosen)
     for seat in (0, 1):
@@ -269,14 +280,14 @@ def test_minibatches_part_the_rollout_along_time(networks: Networks, steps: Step
 
 
 def test_learning_rates_fall_linearly_when_annealed(networks: Networks, steps: Steps) -> None:
-    chosen = settings(epochs=1, anneal=True)
+    chosen = bonus_settings(relative=True)
     batch = whole_batch(networks, steps, chosen)
 
     def size_of_step(progress: float) -> float:
         learner, _ = improve_once(networks, batch, progress, chosen)
         return float(optax.tree.norm(jax.tree.map(jnp.subtract, learner.networks, networks)))
 
-    np.testing.assert_allclose(size_of_step(0.75), 0.25 * size_of_step(0.0), rtol=1e-3)
+    np.testing.assert_allclose(size_of_step(0.75), 0.25 * size_of_step(0.0), rtol=1e-2)
 
 
 def test_advantages_use_the_values_of_each_environments_own_pair(networks: Networks, steps: Steps) -> None:
