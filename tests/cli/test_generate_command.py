@@ -1,0 +1,173 @@
+"""The generate command from end to end: its output, and real processes that are killed and interrupted."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import pytest
+
+import toy_run
+from coverset.cli.main import run
+from coverset.cli.shared import key_values, option, seed_list
+from toy_run import outcome
+
+LONG = {"total_steps": 400 * 80}
+"""Long enough to be killed in the middle, some seconds of training."""
+PATIENCE = 300
+
+
+def start(out: Path, *arguments: str) -> subprocess.Popen:
+    """A real `coverset generate` of the long toy run, which shares the tests' compiled programs."""
+    environment = {
+        **os.environ,
+        "JAX_COMPILATION_CACHE_DIR": str(jax.config.jax_compilation_cache_dir),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
+    }
+    program = [sys.executable, "-c", "from coverset.cli.main import main; main()"]
+    command = [*program, "generate", "matrix", *toy_run.words(**LONG)]
+    return subprocess.Popen(
+        [*command, "--out", str(out), "--checkpoint-seconds", "0.05", *arguments],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def rows(out: Path) -> int:
+    log = out / "seed-0" / "metrics.jsonl"
+    return log.read_bytes().count(b"\n") if log.is_file() else 0
+
+
+def checkpoints(out: Path) -> list[int]:
+    return sorted(int(path.stem) for path in (out / "seed-0" / "checkpoints").glob("*.safetensors"))
+
+
+def wait_for(condition, process: subprocess.Popen) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> dict[str, bytes]:
+    """The long run in this process, from start to end."""
+    out = tmp_path_factory.mktemp("undisturbed")
+    assert run(["generate", "matrix", *toy_run.words(**LONG), "--out", str(out)]) == 0
+    return outcome(out / "seed-0")
+
+
+def test_killed_five_times_and_interrupted_once_a_run_ends_with_the_same_bytes(undisturbed, tmp_path) -> None:
+    """Policies, log and last checkpoint, multipliers included. Each session must get further than the one before."""
+    moments = random.Random()
+    reached = 0
+    for session in range(6):
+        interrupted = session == 3
+        process = start(tmp_path, "--resume")
+        if session:
+            # A session first goes on from a checkpoint of the one before.
+            wait_for(lambda goal=reached: max(checkpoints(tmp_path), default=0) > goal, process)
+        pause = moments.uniform(0.0, 0.3)
+        target = rows(tmp_path) + 1
+        wait_for(lambda goal=target: rows(tmp_path) >= goal, process)
+        time.sleep(pause)
+        process.send_signal(signal.SIGINT if interrupted else signal.SIGKILL)
+        _, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == (130 if interrupted else -signal.SIGKILL), (session, pause, err)
+        if interrupted:
+            assert err.startswith("coverset: Stopped after")
+            assert err.rstrip().endswith("Repeat the command with --resume.")
+            assert rows(tmp_path) == max(checkpoints(tmp_path))
+        reached = max(checkpoints(tmp_path), default=0)
+        assert reached < 400
+        assert not (tmp_path / "seed-0" / "summary.json").exists()
+    assert reached > 0
+    process = start(tmp_path, "--resume", "--json")
+    out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, err
+    assert err == ""
+    assert outcome(tmp_path / "seed-0") == undisturbed
+    assert not list(tmp_path.rglob(".*.tmp"))
+    assert json.loads(out) == {"runs": [json.loads((tmp_path / "seed-0" / "summary.json").read_text())]}
+
+
+def test_json_is_all_that_standard_output_holds_and_seeds_keep_their_order(capfd, tmp_path) -> None:
+    arguments = ["generate", "matrix", *toy_run.words(), "--out", str(tmp_path), "--seeds", "2", "0..1", "--json"]
+    assert run(arguments) == 0
+    printed = capfd.readouterr()
+    assert printed.err == ""
+    assert printed.out.count("\n") == 1
+    answer = json.loads(printed.out)
+    assert set(answer) == {"runs"}
+    assert [summary["seed"] for summary in answer["runs"]] == [2, 0, 1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["seed-0", "seed-1", "seed-2"]
+    assert run([*arguments, "--resume"]) == 0
+    assert json.loads(capfd.readouterr().out) == answer
+
+
+def test_without_json_there_is_a_table_with_a_row_per_seed(capfd, tmp_path) -> None:
+    assert run(["generate", "matrix", *toy_run.words(), "--out", str(tmp_path), "--seeds", "5"]) == 0
+    printed = capfd.readouterr()
+    assert "matrix: lbrdiv, preset fast" in printed.out
+    assert " 5 " in printed.out
+    assert "of 3" in printed.out
+
+
+def test_a_damaged_checkpoint_is_named_on_standard_error(capfd, tmp_path) -> None:
+    arguments = ["generate", "matrix", *toy_run.words(), "--out", str(tmp_path), "--json"]
+    assert run([*arguments, "--checkpoint-seconds", "0"]) == 0
+    (tmp_path / "seed-0" / "summary.json").unlink()
+    newest = max((tmp_path / "seed-0" / "checkpoints").iterdir())
+    newest.write_bytes(newest.read_bytes()[:-1])
+    capfd.readouterr()
+    assert run([*arguments, "--resume"]) == 0
+    printed = capfd.readouterr()
+    (sentence,) = printed.err.splitlines()
+    assert newest.name in sentence
+    assert f"the checkpoint of chunk {toy_run.CHUNKS - 1}" in sentence
+    assert json.loads(printed.out)["runs"][0]["seed"] == 0
+
+
+def test_runs_go_where_the_name_says_if_nobody_says_where(capfd, monkeypatch, tmp_path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["generate", "matrix", *toy_run.words(), "--json"]) == 0
+    assert (tmp_path / "runs" / "matrix-lbrdiv-fast" / "seed-0" / "summary.json").is_file()
+
+
+def test_help_and_version_need_no_environment(capsys) -> None:
+    assert run(["--help"]) == 0
+    assert "generate" in capsys.readouterr().out
+    assert run([]) == 2
+    assert run(["--version"]) == 0
+    with pytest.raises(SystemExit) as stopped:
+        run(["generate", "--help"])
+    assert stopped.value.code == 0
+    assert "--population-size" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "seeds"), [(["0..3"], [0, 1, 2, 3]), (["7"], [7]), (["5", "1..2", "0"], [5, 1, 2, 0]), (["4..4"], [4])]
+)
+def test_seeds_are_numbers_and_ranges(words: list[str], seeds: list[int]) -> None:
+    assert seed_list(words) == seeds
+
+
+def test_environment_parameters_are_json_or_text() -> None:
+    words = ["size=7", "encoding=one-hot", "sees-teammate=true", "payoffs=[[1, 2]]", "name=a=b"]
+    assert key_values("env_args", words) == {
+        "size": 7, "encoding": "one-hot", "sees_teammate": True, "payoffs": [[1, 2]], "name": "a=b",
+    }  # fmt: skip
+
+
+def test_an_option_is_found_in_both_spellings() -> None:
+    assert option(["matrix", "--method", "lipo"], "--method", "lbrdiv") == "lipo"
+    assert option(["matrix", "--method=lipo"], "--method", "lbrdiv") == "lipo"
+    assert option(["matrix", "--method"], "--method", "lbrdiv") == "lbrdiv"
