@@ -8,16 +8,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from coverset.adhoc.saved import load_agent as load_agent
     from coverset.analysis import solve as solve
     from coverset.envs.base import Environment as Environment
     from coverset.envs.conformance import check_environment as check_environment
     from coverset.envs.registry import make as make
     from coverset.envs.registry import names as environment_names
     from coverset.generation import generate as generate
+    from coverset.measuring import evaluate as evaluate
     from coverset.policies.base import Policy as Policy
     from coverset.policies.population import Population as Population
     from coverset.policies.population import load_population as load_population
     from coverset.policies.scripted import heuristics as heuristics
+    from coverset.training import train as train
 
 _PUBLIC = {
     "Environment": "coverset.envs.base:Environment",
@@ -25,11 +28,14 @@ _PUBLIC = {
     "Population": "coverset.policies.population:Population",
     "check_environment": "coverset.envs.conformance:check_environment",
     "environment_names": "coverset.envs.registry:names",
+    "evaluate": "coverset.measuring:evaluate",
     "generate": "coverset.generation:generate",
     "heuristics": "coverset.policies.scripted:heuristics",
+    "load_agent": "coverset.adhoc.saved:load_agent",
     "load_population": "coverset.policies.population:load_population",
     "make": "coverset.envs.registry:make",
     "solve": "coverset.analysis:solve",
+    "train": "coverset.training:train",
 }
 
 __all__ = [
@@ -38,11 +44,14 @@ __all__ = [
     "Population",
     "check_environment",
     "environment_names",
+    "evaluate",
     "generate",
     "heuristics",
+    "load_agent",
     "load_population",
     "make",
     "solve",
+    "train",
 ]
 
 

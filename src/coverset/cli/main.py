@@ -6,6 +6,8 @@ from importlib import import_module
 
 COMMANDS = {
     "generate": "train teammates that cover the conventions of an environment",
+    "train": "train an ad hoc agent with generated teammates",
+    "evaluate": "measure agents with held-out partners",
     "certify": "solve a small environment exactly around generated teammates",
     "solve": "the exact minimum coverage set of a matrix game",
     "demo": "generate teammates for the matrix game by three methods and compare them",

@@ -1,0 +1,111 @@
+"""`coverset train`: an ad hoc agent for the teammates of a run."""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from coverset.cli.shared import enable_compilation_cache, option, seed_list, stop_on_interrupt
+from coverset.config import TrainSettings
+from coverset.presets import train_settings
+
+DESCRIPTION = """Train an ad hoc agent with the teammates that `coverset generate` has written to DIR, one per seed.
+The agent of DIR/seed-N goes to DIR/seed-N/LEARNER. Settings below show the defaults of the run's environment.
+
+Examples:
+  coverset train runs/matrix-lbrdiv-fast
+  coverset train runs/matrix-lbrdiv-fast --learner plastic
+  coverset train runs/reaching-lbrdiv-fast --partners teammates H1 H2 --seeds 0 1
+"""
+
+
+@dataclass(frozen=True)
+class Train:
+    """Options of the command; the rest are settings of the training itself."""
+
+    directory: tyro.conf.Positional[Path]
+    """Directory of a generation run: it holds seed-0, seed-1, ..."""
+    settings: Annotated[TrainSettings, tyro.conf.arg(name="")]
+    learner: str = "rl2"
+    """Learner: rl2, feedforward (no memory) or plastic (best responses and a belief)."""
+    preset: str = "fast"
+    """Where the defaults of the settings come from: fast or paper."""
+    seeds: tuple[str, ...] = ()
+    """Seeds of the run (default: all); 0..3 means all from 0 to 3."""
+    partners: tuple[str, ...] = ("teammates",)
+    """The pool: teammates, best-responses, heuristics, a heuristic's name, or paths of runs and agents."""
+    seat: int = 0
+    """The agent's seat, 0 or 1."""
+    resume: bool = False
+    """Go on with training that was stopped or killed, and skip agents that are done."""
+    json: bool = False
+    """Print one JSON object on standard output and nothing else there."""
+
+
+def main(arguments: list[str]) -> int:
+    """Parse, run, print."""
+    command = parse(arguments)
+    enable_compilation_cache()
+
+    from coverset.cli.progress import TrainingProgress
+    from coverset.looping import Stopped
+    from coverset.training import train
+
+    overrides = {name: getattr(command.settings, name) for name in TrainSettings.__dataclass_fields__}
+    with stop_on_interrupt() as should_stop, TrainingProgress(quiet=command.json, should_stop=should_stop) as progress:
+        try:
+            summaries = train(
+                command.directory,
+                learner=command.learner,
+                preset=command.preset,
+                seeds=seed_list(command.seeds) or None,
+                partners=command.partners,
+                seat=command.seat,
+                resume=command.resume,
+                reporter=progress,
+                **overrides,
+            )
+        except Stopped as stopped:
+            print(f"coverset: {stopped} Repeat the command with --resume.", file=sys.stderr)
+            return 130
+    show(command.directory, summaries, as_json=command.json)
+    return 0
+
+
+def parse(arguments: list[str]) -> Train:
+    """Read the options; the settings' defaults are those of the run's environment."""
+    helping = bool({"-h", "--help"} & set(arguments))
+    if not arguments or (arguments[0].startswith("-") and not helping):
+        raise ValueError("train needs the directory of a generation run as its first argument.")
+    directory = Path(arguments[0])
+    environment = "" if helping and not directory.is_dir() else _environment(directory)
+    settings = train_settings(environment, option(arguments, "--preset", "fast"))
+    return tyro.cli(
+        Train,
+        prog="coverset train",
+        description=DESCRIPTION,
+        args=arguments,
+        default=Train(directory=directory, settings=settings),
+    )
+
+
+def _environment(directory: Path) -> str:
+    from coverset.partners import seed_directories
+    from coverset.runs import RunDirectory
+
+    first = next(iter(seed_directories(directory).values()))
+    return RunDirectory(first).config()["env"]
+
+
+def show(directory: Path, summaries: list[dict[str, Any]], *, as_json: bool) -> None:
+    """Print where the agents are."""
+    if as_json:
+        print(json.dumps({"agents": summaries}))
+        return
+    for summary in summaries:
+        place = directory / f"seed-{summary['seed']}" / summary["learner"]
+        print(f"seed {summary['seed']}: {summary['env_steps']:,} steps in {summary['train_seconds']:.0f} s -> {place}")
+    print(f"Measure them with: coverset evaluate {directory} --learner {summaries[0]['learner']}")
