@@ -1,5 +1,8 @@
 """Certificates against payoff arithmetic and long simulations."""
 
+import doctest
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +15,7 @@ from coverset.evaluation.cross_play import cross_play
 from coverset.policies.networks import MLP, NetworkPolicy
 from coverset.policies.population import Population
 
+PAGE = Path(__file__).parents[2] / "docs" / "certificates.md"
 SURE = 60.0
 """A logit that leaves nothing to chance."""
 
@@ -92,3 +96,9 @@ def test_bad_settings_are_refused(setting, message) -> None:
     settings = {"margin": 1.0, "discount": 0.9, **setting}
     with pytest.raises(ValueError, match=message):
         certify(MatrixGame(), Population(playing(0), playing(0)), **settings)
+
+
+def test_page() -> None:
+    result = doctest.testfile(str(PAGE), module_relative=False)
+    assert result.attempted > 5
+    assert result.failed == 0
