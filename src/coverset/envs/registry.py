@@ -84,7 +84,7 @@ def _call(name: str, factory: Any, parameters: dict[str, Any]) -> Any:
     return factory(**{parameter: _tuples(value) for parameter, value in parameters.items()})
 
 
-def _accepted(factory: Factory) -> list[str] | None:
+def _accepted(factory: Callable[..., Any]) -> list[str] | None:
     """Names of the parameters a factory takes, or None where it takes any."""
     signature = inspect.signature(_described(factory))
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
@@ -97,7 +97,7 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
-def _types(factory: Factory) -> dict[str, Any]:
+def _types(factory: Callable[..., Any]) -> dict[str, Any]:
     """Annotations of a factory's parameters; none where they cannot be read."""
     try:
         return get_type_hints(_described(factory))
@@ -105,6 +105,6 @@ def _types(factory: Factory) -> dict[str, Any]:
         return {}
 
 
-def _described(factory: Factory) -> Callable[..., Any]:
+def _described(factory: Callable[..., Any]) -> Callable[..., Any]:
     """Where the parameters of a factory are written down."""
     return Reaching if factory is _weighted_reaching else factory

@@ -33,7 +33,9 @@ def members_found(
     A pair holds member m if its best response follows m most of the time and m is indeed a best response to what its
     teammate does: m maximises sum_c P(teammate follows c) payoff[m, c].
     """
-    payoffs = np.asarray(environment.convention_payoffs).reshape(len(environment.convention_payoffs), -1)
+    if not environment.convention_payoffs:
+        return [None] * len(best_response_shares)
+    payoffs = np.asarray(environment.convention_payoffs)
     found: list[int | None] = []
     for own, partner in zip(best_response_shares, teammate_shares, strict=True):
         member = int(np.argmax(own))
@@ -56,13 +58,13 @@ def describe(
     """The part of a summary that says what a population does and what it covers."""
     members = members_found(environment, best_response_shares, teammate_shares)
     names = environment.conventions
-    known = bool(names)
+    known, pays = bool(names), bool(environment.convention_payoffs)
     return {
         "conventions": [in_words(environment, shares) for shares in teammate_shares] if known else [],
         "best_response_conventions": [in_words(environment, shares) for shares in best_response_shares]
         if known
         else [],
         "covers": member_names(environment, members),
-        "coverage_found": len(set(members) - {None}) if known else None,
-        "coverage_size": len(names) if known else None,
+        "coverage_found": len(set(members) - {None}) if pays else None,
+        "coverage_size": len(names) if pays else None,
     }
