@@ -142,6 +142,18 @@ def test_runs_go_where_the_name_says_if_nobody_says_where(capfd, monkeypatch, tm
     assert (tmp_path / "runs" / "matrix-lbrdiv-fast" / "seed-0" / "summary.json").is_file()
 
 
+def test_an_environment_of_ones_own_needs_no_known_conventions(capfd, tmp_path) -> None:
+    """One that ends by its time limit, has unlike seats, and does not say what its conventions pay."""
+    arguments = ["generate", "countdown:Countdown", "--env-args", "terminates=false", *toy_run.words(minibatches=1)]
+    assert run([*arguments, "--out", str(tmp_path), "--json"]) == 0
+    (summary,) = json.loads(capfd.readouterr().out)["runs"]
+    assert summary["env"] == "countdown:Countdown"
+    assert summary["coverage_found"] is summary["coverage_size"] is None
+    assert summary["cross_play_seats_swapped"] is None
+    assert summary["covers"] == [None, None]
+    assert all(111 <= value <= 111 + 3 * 1.2 for row in summary["cross_play"] for value in row)
+
+
 def test_help_and_version_need_no_environment(capsys) -> None:
     assert run(["--help"]) == 0
     assert "generate" in capsys.readouterr().out
