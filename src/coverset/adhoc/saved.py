@@ -82,7 +82,7 @@ class Agent:
     def __init__(self, policy: Policy, about: dict[str, Any], seed: int = 0) -> None:
         self.about = about
         self._policy = policy
-        self._act = jax.jit(policy.act)
+        self._act = jax.jit(lambda key, percept, memory: policy.act(key, percept, memory))
         self._key = jax.random.key(seed)
         self.reset()
 
