@@ -3,6 +3,7 @@
 import itertools
 from collections import defaultdict
 from functools import lru_cache, partial
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -13,13 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coverset.envs.base import Environment
-from coverset.envs.foraging import Foraging
+from coverset.envs.foraging import LOAD, NOWHERE, Foraging
 from coverset.envs.matrix import MatrixGame
 from coverset.envs.reaching import MOVES, WEIGHTED, Reaching, ReachingState
+from coverset.envs.registry import make
 from coverset.evaluation.cross_play import cross_play
 from coverset.evaluation.oracles import best_response, oracles
+from coverset.evaluation.robustness import evaluate_agent
 from coverset.learning.rollout import play_trial
-from coverset.policies.scripted import CornerWalker, MixedAction, heuristics
+from coverset.policies.base import Policy
+from coverset.policies.scripted import CornerWalker, MixedAction, ObjectCollector, heuristics
+from coverset.policies.scripted.foraging import ForagingMemory, _blocked
 from coverset.policies.scripted.reaching import ANY, FURTHEST, NEAREST
 from coverset.types import Percept
 
@@ -96,7 +101,7 @@ CASES = [(3, 6, True, 0), (3, 6, False, 0), (3, 4, True, 1), (3, 4, False, 1), (
 
 
 @pytest.mark.parametrize(("size", "horizon", "ends_apart", "seat"), CASES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(payoffs=tables(4, 4), drawn=chances)
 def test_reaching_is_the_best_of_all_plans_for_any_payoffs_and_chances(
     size: int, horizon: int, ends_apart: bool, seat: int, payoffs, drawn
@@ -111,7 +116,7 @@ def test_reaching_is_the_best_of_all_plans_for_any_payoffs_and_chances(
 
 
 @pytest.mark.parametrize(("size", "horizon", "ends_apart", "seat"), CASES)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(payoffs=tables(4, 4))
 def test_reaching_is_the_best_of_all_plans_for_each_heuristic(size, horizon, ends_apart, seat, payoffs) -> None:
     environment = Reaching(payoffs=payoffs, ends_apart=ends_apart, size=size, horizon=horizon)
@@ -130,14 +135,19 @@ def partner_ways(environment: Reaching, partner: CornerWalker) -> list[tuple[flo
     certain = int(partner.nearness) != ANY
     drawn = [1.0] if certain else np.asarray(partner.chances).tolist()
     ways = []
+
+    @jax.jit
+    def step(policy, state, memory):
+        percept = Percept(environment.observe(state)[1], jnp.float32(0), state.time == 0)
+        action, memory = policy.act(jax.random.key(0), percept, memory)
+        return environment.step(jax.random.key(0), state, jnp.stack([jnp.int32(0), action])).state, memory
+
     for start, (corner, chance) in itertools.product(inner_cells(environment.size), enumerate(drawn)):
         policy = partner if certain else eqx.tree_at(lambda p: p.chances, partner, jnp.eye(4)[corner])
         state = ReachingState(jnp.stack([jnp.array([1, 1]), start]), jnp.int32(0))
         memory, cells = policy.initial_memory(), [tuple(start.tolist())]
-        for time in range(environment.horizon):
-            percept = Percept(environment.observe(state)[1], jnp.float32(0), jnp.bool_(time == 0))
-            action, memory = policy.act(jax.random.key(0), percept, memory)
-            state = environment.step(jax.random.key(0), state, jnp.stack([jnp.int32(0), action])).state
+        for _ in range(environment.horizon):
+            state, memory = step(policy, state, memory)
             cells.append(tuple(state.positions[1].tolist()))
         ways.append((chance / len(inner_cells(environment.size)), tuple(cells)))
     return ways
@@ -171,12 +181,12 @@ def expectimax(environment: Reaching, ways: list[tuple[float, tuple]]) -> float:
 
 
 @pytest.mark.parametrize("ends_apart", [True, False])
-@pytest.mark.parametrize(("size", "horizon"), [(3, 2), (3, 3), (4, 5)])
+@pytest.mark.parametrize(("size", "horizon"), [(3, 2), (4, 5)])
 def test_reaching_with_a_partner_in_sight_is_the_best_of_all_strategies(size, horizon, ends_apart) -> None:
     seeing = partial(Reaching, ends_apart=ends_apart, size=size, horizon=horizon, sees_teammate=True)
     unseeing = partial(Reaching, ends_apart=ends_apart, size=size, horizon=horizon)
     rng = np.random.default_rng(size + horizon)
-    names = ["H1", "H4", "H7", "H12"]
+    names = ["H1", "H7", "H12"]
     ways = {name: partner_ways(seeing(), heuristics(seeing())[name]) for name in names}
     for _ in range(4):
         payoffs = as_tuples(rng.integers(-5, 10, (4, 4)))
@@ -217,11 +227,11 @@ def test_corners_that_only_cost_are_avoided() -> None:
 def test_seats_swap_with_the_table() -> None:
     payoffs = as_tuples(np.random.default_rng(0).integers(-3, 9, (4, 4)))
     transposed = tuple(zip(*payoffs, strict=True))
-    for make in (partial(Reaching, ends_apart=True, horizon=12), Reaching, MatrixGame):
-        assert oracles(make(payoffs=payoffs), seat=1) == oracles(make(payoffs=transposed), seat=0)
+    for kind in (partial(Reaching, ends_apart=True, horizon=12), Reaching, MatrixGame):
+        assert oracles(kind(payoffs=payoffs), seat=1) == oracles(kind(payoffs=transposed), seat=0)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data(), st.integers(1, 4), st.integers(1, 4), st.integers(1, 3))
 def test_matrix_by_loops(data, rows: int, columns: int, rounds: int) -> None:
     table = data.draw(tables(rows, columns))
@@ -275,6 +285,29 @@ def test_plans_are_worth_what_the_oracle_says(environment: Reaching, seat: int) 
     np.testing.assert_allclose(returns.mean((1, 2)), [found[name].value for name in names], atol=1e-4)
 
 
+def test_in_plain_reaching_one_plan_earns_everything_with_everyone() -> None:
+    environment, known = Reaching(), heuristics(Reaching())
+    cells = inner_cells(environment.size)
+    plans = oracles(environment)["H7"].policy.actions[cells[:, 0] * environment.size + cells[:, 1]]
+    over_partners = jax.vmap(partial(ending, environment, 0), (None, None, None, 0))
+    over_starts = jax.vmap(jax.vmap(over_partners, (None, None, 0, None)), (0, 0, None, None))
+    partners = stacked([known[name] for name in certain_partners()])
+    assert (jax.jit(over_starts)(plans, cells, cells, partners) == 1.0).all()
+
+
+@pytest.mark.parametrize("name", ["matrix", "reaching", "weighted-reaching", "foraging"])
+def test_the_documentation_has_the_values(name: str) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "oracles.md").read_text()
+    section = text.split(f"### `{name}`")[1].split("###")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| H")]
+    written = {heuristic: (oracle, full_information) for heuristic, _, oracle, full_information in rows}
+    wanted = {}
+    for heuristic, oracle in oracles(make(name)).items():
+        label = "" if oracle.exact else "at most "
+        wanted[heuristic] = (f"{label}{oracle.value:.4f}", f"{label}{oracle.full_information:.4f}")
+    assert written == wanted
+
+
 @pytest.mark.parametrize(("environment", "seat"), [(MatrixGame(horizon=3), 1), (WEIGHTED_REACHING, 0)])
 def test_the_oracles_policy_earns_what_it_says(environment: Environment, seat: int) -> None:
     found = oracles(environment, seat).values()
@@ -314,6 +347,36 @@ def test_foraging_is_a_bound_and_says_so() -> None:
     late = oracles(SHORT_FORAGING)
     assert all(0 < oracle.value < 1 for oracle in late.values())
     assert late["H1"].value > max(late[f"H{number}"].value for number in range(3, 9))  # it may follow any order
+
+
+class Patient(Policy):
+    """Goes to the nearest object, loads for two steps, goes on to the next if nobody helped, and so on in turn."""
+
+    walker: ObjectCollector
+
+    def initial_memory(self):
+        return self.walker.initial_memory(), jnp.int32(0)
+
+    def act(self, key, percept, memory):
+        at, waited = memory
+        view = self.walker.environment.view(percept.observation)
+        waited = jnp.where(at.action == LOAD, waited + 1, 0)
+        afresh, leaves = percept.first | ~view.present[at.target], waited >= 2
+        others = (at.target + 1 + jnp.arange(len(view.present))) % len(view.present)
+        following = others[jnp.argmax(view.present[others])]
+        target = jnp.where(afresh, self.walker._choose(view), jnp.where(leaves, following, at.target))
+        blocked = jnp.where(afresh | leaves, NOWHERE, _blocked(key, view, at))
+        action = self.walker._approach(view, target.astype(jnp.int32), blocked)
+        waited = jnp.where(afresh | leaves, 0, waited)
+        return action, (ForagingMemory(target.astype(jnp.int32), view.position, action, blocked), waited)
+
+
+def test_the_bound_of_foraging_is_all_but_reached_with_every_heuristic() -> None:
+    """By one agent that does not even know with whom it plays."""
+    environment = Foraging()
+    agent = Patient(heuristics(environment)["H1"])
+    record = evaluate_agent(jax.random.key(0), environment, agent, trials=200, episodes=1)
+    assert {name: record.oracle_fraction(name) > 0.97 for name in record.returns} == dict.fromkeys(record.returns, True)
 
 
 def test_foraging_too_short_to_walk() -> None:
