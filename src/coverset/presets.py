@@ -65,7 +65,10 @@ _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
             "seeds_together": 16,
         },
     },
-    "reaching": {"paper": {**_PAPER_REACHING, "margin": 0.2}, "fast": {**_FAST_REACHING, "margin": 0.2}},
+    "reaching": {
+        "paper": {**_PAPER_REACHING, "margin": 0.2},
+        "fast": {**_FAST_REACHING, "margin": 0.2, "multiplier_rate": 0.15},
+    },
     "weighted-reaching": {"paper": {**_PAPER_REACHING, "margin": 0.5}, "fast": {**_FAST_REACHING, "margin": 0.5}},
     "foraging": {
         "paper": {
@@ -107,12 +110,18 @@ _ALPHA: dict[str, dict[str, float]] = {
 }
 """The paper's table of alpha for the baselines."""
 
+_FAST_ALPHA: dict[str, dict[str, float]] = {
+    # At the paper's 8 our LIPO learns to avoid every corner; alpha is a setting to be tuned for each trainer.
+    "lipo": {"reaching": 1.0},
+}
+
 
 def generate_settings(environment: str, method: str, preset: str, **overrides: Any) -> GenerateSettings:
     """The preset's settings for an environment and a method, with some of them replaced."""
     one_of("preset", preset, PRESETS)
     settings = _GENERATE.get(environment, {}).get(preset, _OTHER_ENVIRONMENTS)
-    alpha = _ALPHA.get(method, {}).get(environment, GenerateSettings.alpha)
+    alphas = _ALPHA.get(method, {}) | (_FAST_ALPHA.get(method, {}) if preset == "fast" else {})
+    alpha = alphas.get(environment, GenerateSettings.alpha)
     return GenerateSettings(**{"alpha": alpha, **settings, **overrides})
 
 
