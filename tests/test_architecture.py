@@ -29,7 +29,7 @@ LAYERS = (
     ("teammates", "adhoc"),
     ("reports",),
     ("partners",),
-    ("generation", "training", "certification"),
+    ("generation", "training", "certification", "measuring"),
     ("viewer",),
     ("cli",),
     ("__main__",),

@@ -22,7 +22,8 @@ PROMISED = (
 
 
 def generate(out: Path, **changes):
-    return coverset.generate("matrix", out=out, **{**toy_run.SETTINGS, **changes})
+    """The toy run, with a checkpoint at its end alone unless a test wants more."""
+    return coverset.generate("matrix", out=out, **{"checkpoint_seconds": 1e9, **toy_run.SETTINGS, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +149,21 @@ def test_damaged_checkpoints_are_named_and_passed_over(finished, tmp_path: Path,
     for path, warning in zip(checkpoints[-damaged:], witness.warnings, strict=True):
         assert path.name in warning
     assert outcome(tmp_path / "seed-1") == outcome(finished[0] / "seed-1")
+
+
+def test_seeds_that_train_together_go_on_from_their_newest_common_checkpoint(tmp_path: Path) -> None:
+    chosen = {"seeds": (3, 1), "seeds_together": 2}
+    generate(tmp_path / "whole", **chosen)
+    stopped = tmp_path / "stopped"
+    with pytest.raises(Stopped):
+        generate(stopped, **chosen, reporter=Witness(stop_after=5), checkpoint_seconds=0)
+    (stopped / "seed-1" / "checkpoints" / "00000005.safetensors").write_bytes(b"")
+    witness = Witness()
+    generate(stopped, **chosen, resume=True, reporter=witness)
+    assert witness.started == [((3, 1), 4 * STEPS_PER_CHUNK)]
+    assert len(witness.warnings) == 1
+    for seed in (1, 3):
+        assert outcome(stopped / f"seed-{seed}") == outcome(tmp_path / "whole" / f"seed-{seed}")
 
 
 def test_finished_runs_are_skipped_and_their_files_left_alone(finished) -> None:

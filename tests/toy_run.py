@@ -13,6 +13,7 @@ SETTINGS: dict[str, Any] = {
     "epochs": 1,
     "chunk_steps": 80,
     "total_steps": 12 * 80,
+    "seeds_together": 1,
 }
 CHUNKS = 12
 
