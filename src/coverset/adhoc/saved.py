@@ -60,7 +60,7 @@ def load_agent_policy(path: Path) -> tuple[Policy, dict[str, Any]]:
         raise DamagedFile(f"{path} lacks {error}.") from error
 
 
-def _layers(role: str, mlp: MLP) -> dict[str, jax.Array]:
+def _layers(role: str, mlp: MLP) -> dict[str, Any]:
     named = {}
     for number, (weight, bias) in enumerate(zip(mlp.weights, mlp.biases, strict=True)):
         named[f"{role}.{number}.weight"], named[f"{role}.{number}.bias"] = weight, bias

@@ -1,0 +1,100 @@
+"""`coverset train` and `coverset evaluate` from end to end at toy size, resumed, and misused."""
+
+import json
+import shutil
+
+import pytest
+
+from coverset.cli.main import run
+from coverset.generation import generate
+
+TOY = ["--total-steps", "600", "--hidden-sizes", "4", "--memory-size", "4", "--envs-per-partner", "4"]
+TOY += ["--rollout-length", "5", "--chunk-steps", "120", "--evaluations", "2", "--seeds-together", "1"]
+GENERATED = {"total_steps": 500, "hidden_sizes": (4,), "chunk_steps": 500, "envs_per_pair": 2}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Two seeds of teammates and their agents, and what `train --json` printed."""
+    root = tmp_path_factory.mktemp("runs") / "matrix"
+    generate("matrix", seeds=(0, 1), out=root, **GENERATED)
+    assert run(["train", str(root), *TOY, "--json"]) == 0
+    return root
+
+
+def refused(capsys, *arguments: str) -> str:
+    """The one sentence with which a command is refused."""
+    capsys.readouterr()
+    assert run(list(arguments)) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    return printed.err
+
+
+def test_agents_are_complete_and_their_log_has_held_out_returns(trained):
+    agent = trained / "seed-0" / "rl2"
+    rows = [json.loads(line) for line in (agent / "metrics.jsonl").read_text().splitlines()]
+    assert [row["env_steps"] for row in rows] == [120, 240, 360, 480, 600]
+    measured = [row["env_steps"] for row in rows if row["held_out"]]
+    assert measured == [360, 600]
+    assert set(rows[-1]["held_out"]) == {"H1", "H2", "H3", "H4", "H5", "H6"}
+    assert json.loads((agent / "summary.json").read_text())["env_steps"] == 600
+
+
+def test_evaluate_prints_the_contract_of_scripts(trained, capsys):
+    capsys.readouterr()
+    assert run(["evaluate", str(trained), "--trials", "8", "--json"]) == 0
+    agents = json.loads(capsys.readouterr().out)["agents"]
+    assert [agent["seed"] for agent in agents] == [0, 1]
+    assert agents[0]["partners"]["H1"]["oracle"] == 10.0
+    means = [partner["mean_return"] for partner in agents[0]["partners"].values()]
+    assert agents[0]["mean_return"] == pytest.approx(sum(means) / 6, rel=1e-4)
+    assert len(agents[0]["curve"]) == 20
+
+
+def test_other_learners_partners_and_seats(trained, capsys):
+    for learner in ("feedforward", "plastic"):
+        assert run(["train", str(trained), "--learner", learner, "--seeds", "0", *TOY, "--json"]) == 0
+        assert run(["evaluate", str(trained), "--learner", learner, "--seeds", "0", "--trials", "4"]) == 0
+    assert "H6" in capsys.readouterr().out
+    partners = ["--partners", "teammates", str(trained / "seed-1"), str(trained / "seed-0" / "rl2")]
+    assert run(["evaluate", str(trained), "--seeds", "0", "--trials", "2", *partners, "--json"]) == 0
+    met = json.loads(capsys.readouterr().out)["agents"][0]["partners"]
+    assert len(met) == 3 + 3 + 1
+
+
+def test_a_resumed_agent_has_the_same_bytes(trained, tmp_path, capsys):
+    """Training again from the newest checkpoint but one ends where the undisturbed training ended."""
+    root = tmp_path / "matrix"
+    shutil.copytree(trained, root)
+    agent = root / "seed-0" / "rl2"
+    before = {name: (agent / name).read_bytes() for name in ("agent.safetensors", "metrics.jsonl")}
+    (agent / "summary.json").unlink()
+    (agent / "agent.safetensors").unlink()
+    newest = max((agent / "checkpoints").glob("*.safetensors"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    assert "--resume" in refused(capsys, "train", str(root), "--seeds", "0", *TOY)
+    assert run(["train", str(root), "--seeds", "0", *TOY, "--resume", "--json"]) == 0
+    assert {name: (agent / name).read_bytes() for name in before} == before
+
+
+def test_mistakes_are_named(trained, tmp_path, capsys):
+    assert "directory" in refused(capsys, "train", str(tmp_path / "nowhere"))
+    assert "'rl3'" in refused(capsys, "train", str(trained), "--learner", "rl3", *TOY)
+    assert "'H9'" in refused(capsys, "train", str(trained), "--partners", "H9", *TOY)
+    assert "seat must be 0 or 1, got 2" in refused(capsys, "train", str(trained), "--seat", "2", *TOY)
+    assert "no seed 7" in refused(capsys, "train", str(trained), "--seeds", "7", *TOY)
+    assert "partners must name" in refused(capsys, "train", str(trained), "--partners", *TOY)
+    assert "reward_scale" in refused(capsys, "train", str(trained), "--reward-scale", "0")
+    assert "trials" in refused(capsys, "evaluate", str(trained), "--trials", "0")
+    assert "has no agent 'other'" in refused(capsys, "evaluate", str(trained), "--learner", "other")
+
+
+def test_an_agent_of_another_environment_is_refused(trained, tmp_path, capsys):
+    root = tmp_path / "reaching"
+    generate("reaching", seeds=(0,), out=root, env_parameters={"size": 3, "horizon": 4}, **GENERATED)
+    shutil.copytree(trained / "seed-0" / "rl2", root / "seed-0" / "rl2")
+    assert "was made for environment 'matrix'" in refused(capsys, "evaluate", str(root))
+    sentence = refused(capsys, "train", str(root), "--partners", str(trained / "seed-0"), *TOY)
+    assert "was made for environment 'matrix'" in sentence
