@@ -17,8 +17,6 @@ from coverset.policies.base import Policy
 from coverset.policies.networks import MLP, POLICY_HEAD_SCALE
 from coverset.types import Percept, PRNGKey
 
-LEARNERS = ("rl2", "feedforward")
-
 
 class Memory(NamedTuple):
     """Hidden and cell state of an LSTM."""
