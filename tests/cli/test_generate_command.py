@@ -17,8 +17,9 @@ from coverset.cli.main import run
 from coverset.cli.shared import key_values, option, seed_list
 from toy_run import outcome
 
-LONG = {"total_steps": 400 * 80}
-"""Long enough to be killed in the middle, some seconds of training."""
+LONG_CHUNKS = 800
+LONG = {"total_steps": LONG_CHUNKS * toy_run.SETTINGS["chunk_steps"]}
+"""Long enough to be killed many times in the middle, however fast the machine."""
 PATIENCE = 300
 
 
@@ -75,19 +76,18 @@ def test_killed_five_times_and_interrupted_once_a_run_ends_with_the_same_bytes(u
         if session:
             # A session first goes on from a checkpoint of the one before.
             wait_for(lambda goal=reached: max(checkpoints(tmp_path), default=0) > goal, process)
-        pause = moments.uniform(0.0, 0.3)
-        target = rows(tmp_path) + 1
+        target = rows(tmp_path) + moments.randint(1, 30)
         wait_for(lambda goal=target: rows(tmp_path) >= goal, process)
-        time.sleep(pause)
+        time.sleep(moments.uniform(0.0, 0.01))
         process.send_signal(signal.SIGINT if interrupted else signal.SIGKILL)
         _, err = process.communicate(timeout=PATIENCE)
-        assert process.returncode == (130 if interrupted else -signal.SIGKILL), (session, pause, err)
+        assert process.returncode == (130 if interrupted else -signal.SIGKILL), (session, target, err)
         if interrupted:
             assert err.startswith("coverset: Stopped after")
             assert err.rstrip().endswith("Repeat the command with --resume.")
             assert rows(tmp_path) == max(checkpoints(tmp_path))
         reached = max(checkpoints(tmp_path), default=0)
-        assert reached < 400
+        assert reached < LONG_CHUNKS
         assert not (tmp_path / "seed-0" / "summary.json").exists()
     assert reached > 0
     process = start(tmp_path, "--resume", "--json")
