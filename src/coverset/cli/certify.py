@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from coverset.cli.options import read_options
 from coverset.cli.shared import enable_compilation_cache, seed_list
 
 DESCRIPTION = """Solve a small environment exactly around the teammates that `coverset generate` made: the return of
@@ -41,7 +42,7 @@ class Certify:
 
 def main(arguments: list[str]) -> int:
     """Parse, run, print."""
-    command = tyro.cli(Certify, prog="coverset certify", description=DESCRIPTION, args=arguments)
+    command = read_options(Certify, arguments, command="certify", description=DESCRIPTION)
     seeds = seed_list(command.seeds)
     enable_compilation_cache()
 

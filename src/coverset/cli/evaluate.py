@@ -7,6 +7,7 @@ from typing import Any
 
 import tyro
 
+from coverset.cli.options import read_options
 from coverset.cli.shared import enable_compilation_cache, seed_list
 
 DESCRIPTION = """Play the agents that `coverset train` has written to DIR with partners they have never met: by default
@@ -41,7 +42,7 @@ class Evaluate:
 
 def main(arguments: list[str]) -> int:
     """Parse, run, print."""
-    command = tyro.cli(Evaluate, prog="coverset evaluate", description=DESCRIPTION, args=arguments)
+    command = read_options(Evaluate, arguments, command="evaluate", description=DESCRIPTION)
     enable_compilation_cache()
 
     from coverset.measuring import evaluate

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from coverset.cli.options import read_options
 from coverset.cli.shared import enable_compilation_cache, key_values, option, seed_list, stop_on_interrupt
 from coverset.config import GenerateSettings
 from coverset.presets import generate_settings
@@ -86,11 +87,11 @@ def parse(arguments: list[str]) -> Generate:
         raise ValueError("generate needs an environment as its first argument, for example: coverset generate matrix.")
     method = option(arguments, "--method", "lbrdiv")
     defaults = generate_settings(env, method, option(arguments, "--preset", "fast"))
-    return tyro.cli(
+    return read_options(
         Generate,
-        prog="coverset generate",
+        arguments,
+        command="generate",
         description=DESCRIPTION,
-        args=arguments,
         default=Generate(env=env, settings=defaults, method=method),
     )
 

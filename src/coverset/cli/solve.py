@@ -23,6 +23,7 @@ from coverset.analysis import (
     solve,
 )
 from coverset.analysis.coverage import describe_mix
+from coverset.cli.options import read_options
 
 DESCRIPTION = """Find the smallest set of ego actions that holds a best response to every teammate, pure or mixed, of a
 two-player game, with a proof for each action: a teammate that calls for it, or what makes it superfluous.
@@ -56,7 +57,7 @@ class Solve:
 
 def main(arguments: list[str]) -> int:
     """Parse and run."""
-    return run(tyro.cli(Solve, prog="coverset solve", description=DESCRIPTION, args=arguments))
+    return run(read_options(Solve, arguments, command="solve", description=DESCRIPTION))
 
 
 def run(command: Solve) -> int:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from coverset.cli.options import read_options
 from coverset.cli.shared import enable_compilation_cache, option, seed_list, stop_on_interrupt
 from coverset.config import TrainSettings
 from coverset.presets import train_settings
@@ -83,11 +84,11 @@ def parse(arguments: list[str]) -> Train:
     directory = Path(arguments[0])
     environment = "" if helping and not directory.is_dir() else _environment(directory)
     settings = train_settings(environment, option(arguments, "--preset", "fast"))
-    return tyro.cli(
+    return read_options(
         Train,
-        prog="coverset train",
+        arguments,
+        command="train",
         description=DESCRIPTION,
-        args=arguments,
         default=Train(directory=directory, settings=settings),
     )
 

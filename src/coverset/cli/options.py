@@ -1,0 +1,43 @@
+"""Options of a command as a typed record; a mistake is one sentence, as everywhere else."""
+
+import contextlib
+import io
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import tyro
+
+T = TypeVar("T")
+BOX = "│╭╮╰╯"
+RULE = re.compile("[─═]{3,}")
+
+
+def read_options(record: Callable[..., T], arguments: list[str], *, command: str, description: str, **kwargs: Any) -> T:
+    """Read the arguments of a command; `--help` prints and exits.
+
+    Raises:
+      ValueError: an option is unknown, lacks its value, or has one of another type.
+    """
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return tyro.cli(record, prog=f"coverset {command}", description=description, args=arguments, **kwargs)
+    except SystemExit as end:
+        if not end.code:
+            raise
+    raise ValueError(f"{_first_words(complaint.getvalue())} See `coverset {command} --help`.")
+
+
+def _first_words(box: str) -> str:
+    """The first paragraph of a framed message, without its frame, as a sentence."""
+    lines = [line.strip(f"{BOX} ") for line in box.splitlines()]
+    inside = [line for line in lines if line and not line.startswith("─ ")]
+    paragraph: list[str] = []
+    for line in inside:
+        if RULE.search(line):
+            if paragraph:
+                break
+            continue
+        paragraph.append(line)
+    return " ".join(paragraph).rstrip(".") + "."
