@@ -22,14 +22,21 @@ def print_summaries(summaries: list[dict[str, Any]]) -> None:
 def _cells(summary: dict[str, Any]) -> tuple[str, ...]:
     returns = np.array(summary["cross_play"])
     cross = returns[~np.eye(len(returns), dtype=bool)]
-    size = summary["coverage_size"]
     violated = summary["constraints_violated"]
     return (
         str(summary["seed"]),
-        "unknown" if size is None else f"{summary['coverage_found']} of {size}",
+        _found(summary),
         f"{np.diagonal(returns).mean():.3g}",
         f"{cross.mean():.3g}",
         "all hold" if violated == 0 else f"{violated} violated",
         f"{summary['train_seconds']:.0f}",
         "; ".join(words.split(",")[0] for words in summary["conventions"]),
     )
+
+
+def _found(summary: dict[str, Any]) -> str:
+    """Members of the known coverage set, or kinds of teammates where none is known."""
+    found, size = summary["coverage_found"], summary["coverage_size"]
+    if found is None:
+        return "unknown"
+    return f"{found} {'kind' if found == 1 else 'kinds'}" if size is None else f"{found} of {size}"

@@ -8,6 +8,7 @@ import numpy as np
 from coverset.envs.base import Environment
 from coverset.evaluation.conventions import convention_shares, describe
 from coverset.evaluation.cross_play import constraint_gaps, cross_play, named_gaps
+from coverset.evaluation.kinds import describe_kinds
 from coverset.policies.population import Population
 from coverset.storage import rounded
 from coverset.types import PRNGKey
@@ -31,7 +32,7 @@ def measure_population(
     shares = [convention_shares(self_play[..., seat], len(environment.conventions)) for seat in (0, 1)]
     gaps = constraint_gaps(pair_returns, margin)
     return {
-        **describe(environment, *shares),
+        **(describe(environment, *shares) if environment.conventions else describe_kinds(pair_returns, margin)),
         "cross_play": rounded(returns.mean(axis=-1)),
         "cross_play_standard_error": rounded(returns.std(axis=-1, ddof=1) / TRIALS**0.5),
         "cross_play_seats_swapped": _swapped_seats(swapped_key, environment, population),

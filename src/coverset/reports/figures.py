@@ -57,11 +57,16 @@ def _heat_map(ax: Axes, summary: dict[str, Any], top: float) -> None:
     ax.set_xticks(range(len(matrix)), [f"{n + 1}" for n in range(len(matrix))])
     ax.set_yticks(range(len(matrix)), [f"{n + 1}: {name}" for n, name in enumerate(names)])
     ax.set(xlabel="teammate", ylabel="best response: what it covers")
-    found = (
-        "" if summary["coverage_size"] is None else f"\n{summary['coverage_found']} of {summary['coverage_size']} found"
-    )
-    ax.set_title(f"{summary['env']}, {summary['method']}, seed {summary['seed']}{found}")
+    ax.set_title(f"{summary['env']}, {summary['method']}, seed {summary['seed']}{_found(summary)}")
     ax.spines[:].set_visible(False)
+
+
+def _found(summary: dict[str, Any]) -> str:
+    """A line on what was found: members of the known coverage set, or kinds of teammates; nothing if not known."""
+    found, size = summary["coverage_found"], summary["coverage_size"]
+    if found is None:
+        return ""
+    return f"\nkinds found: {found}" if size is None else f"\n{found} of {size} found"
 
 
 def training_figure(summary: dict[str, Any], rows: list[dict[str, Any]]) -> Figure:
