@@ -8,7 +8,7 @@ from jaxtyping import Array, Int
 
 from coverset.envs.matrix import MatrixGame
 from coverset.evaluation import population as measurement
-from coverset.evaluation.conventions import convention_shares, in_words, members_found
+from coverset.evaluation.conventions import convention_shares, describe, in_words, members_found
 from coverset.evaluation.cross_play import constraint_gaps, cross_play, named_gaps
 from coverset.evaluation.population import measure_population
 from coverset.policies.base import Policy
@@ -117,3 +117,14 @@ def test_a_member_counts_when_it_is_followed_mostly_and_answers_its_teammate() -
     own = np.array([[0.6, 0.4, 0, 0], [0.5, 0.5, 0, 0], [0, 0, 0.1, 0.9], [0.9, 0.1, 0, 0]])
     partner = np.array([[1.0, 0, 0, 0], [1.0, 0, 0, 0], [0, 0, 1.0, 0], [0, 1.0, 0, 0]])
     assert members_found(MatrixGame(), own, partner) == [0, None, None, None]
+
+
+def test_dominated_and_duplicate_conventions_are_no_members_of_their_own() -> None:
+    """Row 1 earns the same as row 0, row 2 always less than it: one member is needed, and rows 0 and 1 both hold it."""
+    game = MatrixGame(payoffs=((2.0, 2.0, 2.0), (2.0, 2.0, 2.0), (1.0, 1.0, 0.0)))
+    own = np.eye(4)[:3]
+    partner = np.eye(4)[:3]
+    assert members_found(game, own, partner) == [0, 0, None]
+    told = describe(game, own, partner)
+    assert (told["coverage_found"], told["coverage_size"]) == (1, 1)
+    assert told["covers"] == ["action 1", "action 1", None]

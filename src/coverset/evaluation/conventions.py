@@ -1,10 +1,12 @@
 """What each policy does, in words of the environment, and which members of the coverage set a population holds."""
 
+import functools
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from coverset.analysis import solve
 from coverset.envs.base import Environment
 
 RARE = 0.01
@@ -25,17 +27,30 @@ def in_words(environment: Environment, shares: Float[np.ndarray, "c"]) -> str:
     return ", ".join(f"{names[c]} {shares[c]:.0%}" for c in order if shares[c] >= RARE)
 
 
+def coverage_set(environment: Environment) -> tuple[int, ...]:
+    """The conventions that the minimum coverage set needs, solved exactly; empty if their payoffs are not known."""
+    return _solved(environment.convention_payoffs) if environment.convention_payoffs else ()
+
+
+@functools.lru_cache
+def _solved(payoffs: tuple[tuple[float, ...], ...]) -> tuple[int, ...]:
+    return solve(payoffs).coverage_set
+
+
 def members_found(
     environment: Environment, best_response_shares: Float[np.ndarray, "K c"], teammate_shares: Float[np.ndarray, "K c"]
 ) -> list[int | None]:
     """For every pair, the member of the known coverage set that it calls for, or None.
 
     A pair holds member m if its best response follows m most of the time and m is indeed a best response to what its
-    teammate does: m maximises sum_c P(teammate follows c) payoff[m, c].
+    teammate does: m maximises sum_c P(teammate follows c) payoff[m, c]. A convention that pays the same as a member
+    with every teammate counts as that member; dominated ones are no members.
     """
-    if not environment.convention_payoffs:
+    needed = coverage_set(environment)
+    if not needed:
         return [None] * len(best_response_shares)
     payoffs = np.asarray(environment.convention_payoffs)
+    stands_for = [next((m for m in needed if np.array_equal(payoffs[m], row)), None) for row in payoffs]
     found: list[int | None] = []
     for own, partner in zip(best_response_shares, teammate_shares, strict=True):
         member = int(np.argmax(own))
@@ -43,7 +58,7 @@ def members_found(
             found.append(None)
             continue
         values = payoffs @ partner[: payoffs.shape[1]]
-        found.append(member if values[member] >= values.max() - 1e-9 else None)
+        found.append(stands_for[member] if values[member] >= values.max() - 1e-9 else None)
     return found
 
 
@@ -66,5 +81,5 @@ def describe(
         else [],
         "covers": member_names(environment, members),
         "coverage_found": len(set(members) - {None}) if pays else None,
-        "coverage_size": len(names) if pays else None,
+        "coverage_size": len(coverage_set(environment)) if pays else None,
     }
