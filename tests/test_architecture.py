@@ -29,7 +29,7 @@ LAYERS = (
     ("teammates", "adhoc"),
     ("reports",),
     ("partners",),
-    ("generation", "training", "certification", "measuring"),
+    ("generation", "training", "certification", "measuring", "reporting"),
     ("viewer",),
     ("cli",),
     ("__main__",),

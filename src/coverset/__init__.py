@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from coverset.policies.population import Population as Population
     from coverset.policies.population import load_population as load_population
     from coverset.policies.scripted import heuristics as heuristics
+    from coverset.reporting import report as report
     from coverset.training import train as train
 
 _PUBLIC = {
@@ -34,6 +35,7 @@ _PUBLIC = {
     "load_agent": "coverset.adhoc.saved:load_agent",
     "load_population": "coverset.policies.population:load_population",
     "make": "coverset.envs.registry:make",
+    "report": "coverset.reporting:report",
     "solve": "coverset.analysis:solve",
     "train": "coverset.training:train",
 }
@@ -50,6 +52,7 @@ __all__ = [
     "load_agent",
     "load_population",
     "make",
+    "report",
     "solve",
     "train",
 ]

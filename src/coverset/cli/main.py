@@ -10,6 +10,7 @@ COMMANDS = {
     "evaluate": "measure agents with held-out partners",
     "certify": "solve a small environment exactly around generated teammates",
     "solve": "the exact minimum coverage set of a matrix game",
+    "report": "one page with every figure and table of a study",
     "demo": "generate teammates for the matrix game by three methods and compare them",
 }
 

@@ -1,0 +1,46 @@
+"""`coverset report`: a study as one page."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+DESCRIPTION = """Put everything that was measured below DIR on one self-contained HTML page: robustness curves, final
+returns with intervals, coverage, cross-play, constraints, certificates, settings. Figures are also written as PNG and
+SVG, data as CSV. Runs that are unfinished or damaged are named, and the rest is reported.
+
+Examples:
+  coverset report runs
+  coverset report runs/matrix-lbrdiv-fast --out matrix.html
+"""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Options of the command."""
+
+    directory: tyro.conf.Positional[Path]
+    """Directory with runs: a study, a run of several seeds, or one seed."""
+    out: Path | None = None
+    """The page, or a directory for it (default: DIR/report/index.html)."""
+    json: bool = False
+    """Print one JSON object on standard output and nothing else there."""
+
+
+def main(arguments: list[str]) -> int:
+    """Parse, run, print."""
+    command = tyro.cli(Report, prog="coverset report", description=DESCRIPTION, args=arguments)
+
+    from rich.console import Console
+
+    from coverset.reporting import report
+
+    with Console(stderr=True).status("Reading runs and drawing figures"):
+        written = report(command.directory, out=command.out)
+    if command.json:
+        print(json.dumps(written))
+    else:
+        figures, data = len(written["figures"]), len(written["data"])
+        print(f"{written['page']}: the report, with {figures} figure files and {data} tables beside it.")
+    return 0

@@ -1,0 +1,81 @@
+"""The commands that would make a chapter's runs again, told from their config.json."""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from coverset.envs import registry
+from coverset.presets import generate_settings, train_settings
+from coverset.reports.chapters import Chapter, Method
+from coverset.reports.records import Content
+from coverset.storage import jsonable
+
+
+def commands(chapter: Chapter) -> list[str]:
+    """Generate, certify, train and evaluate of every method, with every setting that is not today's preset's."""
+    lines = []
+    for method in chapter.methods:
+        directory = method.runs[0].directory
+        lines.append(_generate(method, directory))
+        if method.certificates():
+            lines.append(shlex.join(["coverset", "certify", directory]))
+        for learner, agents in method.agents.items():
+            if agents:
+                config = next(iter(agents.values())).config
+                lines.append(_train(config, directory, chapter.env))
+            if evaluations := method.evaluations.get(learner):
+                lines.append(_evaluate(next(iter(evaluations.values())), learner, directory))
+    return lines
+
+
+def _generate(method: Method, directory: str) -> str:
+    config = method.runs[0].config
+    words = ["coverset", "generate", config["env"], "--method", config["method"], "--preset", config["preset"]]
+    words += ["--seeds", *(str(run.seed) for run in method.runs), "--out", directory]
+    words += _settings(config, lambda: generate_settings(config["env"], config["method"], config["preset"]))
+    if arguments := _environment_arguments(config):
+        words += ["--env-args", *arguments]
+    return shlex.join(words)
+
+
+def _train(config: Content, directory: str, env: str) -> str:
+    words = ["coverset", "train", directory, "--learner", config["learner"], "--preset", config["preset"]]
+    if config["partners"] != ["teammates"]:
+        words += ["--partners", *config["partners"]]
+    if config["seat"]:
+        words += ["--seat", str(config["seat"])]
+    return shlex.join(words + _settings(config, lambda: train_settings(env, config["preset"])))
+
+
+def _evaluate(record: Content, learner: str, directory: str) -> str:
+    words = ["coverset", "evaluate", directory, "--learner", learner]
+    return shlex.join([*words, "--trials", str(record["trials"]), "--episodes", str(record["episodes"])])
+
+
+def _settings(config: Content, preset: Any) -> list[str]:
+    """Options for settings that the preset would choose otherwise; none where the preset is not known any more."""
+    try:
+        defaults = jsonable(asdict(preset()))
+    except ValueError:
+        return []
+    words: list[str] = []
+    for name, value in config["settings"].items():
+        if name in defaults and value != defaults[name]:
+            words += _option(name.replace("_", "-"), value)
+    return words
+
+
+def _option(name: str, value: Any) -> list[str]:
+    if isinstance(value, bool):
+        return [f"--{name}" if value else f"--no-{name}"]
+    values: Sequence[Any] = value if isinstance(value, list) else (value,)
+    return [f"--{name}", *map(str, values)]
+
+
+def _environment_arguments(config: Content) -> list[str]:
+    given: Mapping[str, Any] = config["env_parameters"]
+    known = config["env"] in registry.names()
+    defaults = jsonable(registry.parameters_of(registry.make(config["env"]))) if known else {}
+    return [f"{name}={json.dumps(value)}" for name, value in given.items() if value != defaults.get(name)]

@@ -1,0 +1,216 @@
+"""Figures about generated teammates: what they cover, their cross-play, and their constraints over training."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+
+from coverset.evaluation.statistics import student_interval
+from coverset.reports import drawing, tables
+from coverset.reports.chapters import Chapter, Method
+from coverset.reports.drawing import INK, MUTED, STYLE
+from coverset.reports.figures import MEMBER_COLOURS
+from coverset.reports.records import Content
+from coverset.reports.wording import TIMES
+
+MOST_MAPS = 64
+"""Small multiples beyond this number would not be looked at."""
+MAPS_ACROSS = 8
+
+
+def coverage_figure(chapter: Chapter) -> Figure:
+    """A block per method: rows are seeds, columns members of the coverage set, cells how many pairs hold the member."""
+    methods = [method for method in chapter.methods if method.finished]
+    colours = drawing.colours([method.name for method in chapter.methods])
+    chosen = [colour for method, colour in zip(chapter.methods, colours, strict=True) if method.finished]
+    longest = max(len(name) for name in chapter.members)
+    with mpl.rc_context(STYLE):
+        columns = len(methods) if len(methods) * len(chapter.members) <= 14 else 2 if len(methods) > 1 else 1
+        down = -(-len(methods) // columns)
+        rows = max(len(method.finished) for method in methods)
+        figure = drawing.new_figure(drawing.WIDTH, (0.75 + 0.075 * min(longest, 24) + 0.24 * rows) * down)
+        axes = figure.subplots(down, columns, squeeze=False).ravel()
+        for ax in axes[len(methods) :]:
+            ax.set_axis_off()
+        for ax, method, colour in zip(axes, methods, chosen, strict=False):
+            _draw_coverage(ax, method, chapter.members, colour)
+    return figure
+
+
+def _draw_coverage(ax: Axes, method: Method, members: Sequence[str], colour: str) -> None:
+    summaries = method.summaries()
+    for row, summary in enumerate(summaries.values()):
+        held = Counter(summary["covers"])
+        for column, member in enumerate(members):
+            _draw_cell(ax, row, column, held[member], colour)
+    ax.set_xlim(-0.5, len(members) - 0.5)
+    ax.set_ylim(len(summaries) - 0.5, -0.5)
+    ax.set_xticks(range(len(members)), [drawing.shorten(member, 24) for member in members], rotation=90)
+    ax.set_yticks(range(len(summaries)), [f"seed {seed}" for seed in summaries])
+    ax.tick_params(length=0)
+    ax.set_title(drawing.shorten(method.label), color=colour, weight="bold")
+
+
+def _draw_cell(ax: Axes, row: int, column: int, count: int, colour: str) -> None:
+    """Empty for a member that nobody holds, filled for one pair, filled and numbered for duplicates."""
+    face = to_rgba(colour, 0.45 if count else 0.0)
+    ax.add_patch(Rectangle((column - 0.42, row - 0.4), 0.84, 0.8, facecolor=face, edgecolor=MUTED, linewidth=0.6))
+    if count > 1:
+        ax.text(column, row, f"{TIMES}{count}", ha="center", va="center_baseline", size=9, weight="bold", color=INK)
+
+
+def shown_seed(chapter: Chapter) -> int | None:
+    """The lowest seed that every method with finished runs has finished, or else the lowest of the first."""
+    finished = [set(method.finished) for method in chapter.methods if method.finished]
+    if not finished:
+        return None
+    return min(set.intersection(*finished) or finished[0])
+
+
+def colour_range(chapter: Chapter) -> tuple[float, float]:
+    """From 0, or the lowest return of all cross-play, to the highest."""
+    values = [v for m in chapter.methods for s in m.summaries().values() for row in s["cross_play"] for v in row]
+    low, high = min(0.0, *values), max(values)
+    return low, high if high > low else low + 1.0
+
+
+def cross_play_map(summary: Content, label: str, limits: tuple[float, float]) -> Figure:
+    """The cross-play returns of one population as a heat map with numbers."""
+    matrix = np.array(summary["cross_play"])
+    size = len(matrix)
+    with mpl.rc_context(STYLE):
+        figure = drawing.new_figure(1.55 + 0.44 * size, 1.15 + 0.4 * size)
+        ax = figure.subplots()
+        _draw_map(ax, matrix, limits)
+        for (i, j), value in np.ndenumerate(matrix):
+            bright = (value - limits[0]) / (limits[1] - limits[0]) > 0.6
+            weight = "bold" if i == j else "normal"
+            text = f"{value:.2g}" if abs(value) < 10 else f"{value:.3g}"
+            ax.text(j, i, text, ha="center", va="center_baseline", size=9, weight=weight,
+                    color="#000001" if bright else "#ffffff")  # fmt: skip
+        names = [drawing.shorten(name or "none", 14) for name in summary["covers"] or [""] * size]
+        ax.set_xticks(range(size), [str(n + 1) for n in range(size)])
+        ax.set_yticks(range(size), [f"{n + 1}: {name}" for n, name in enumerate(names)])
+        ax.set(xlabel="teammate", ylabel="best response")
+        ax.set_title(f"{drawing.shorten(label)}, seed {summary['seed']}")
+    return figure
+
+
+def cross_play_multiples(chapter: Chapter) -> Figure | None:
+    """Cross-play of every seed in small, a block of rows per method; None where there are too many or only one each."""
+    blocks = [method for method in chapter.methods if method.finished]
+    count = sum(len(method.finished) for method in blocks)
+    if count > MOST_MAPS or count == len(blocks):
+        return None
+    across = min(MAPS_ACROSS, max(len(method.finished) for method in blocks))
+    heights = [-(-len(method.finished) // across) for method in blocks]
+    limits = colour_range(chapter)
+    with mpl.rc_context(STYLE):
+        figure = drawing.new_figure(max(4.0, 0.95 * across), 0.3 * len(blocks) + 1.12 * sum(heights))
+        parts = figure.subfigures(len(blocks), 1, squeeze=False, height_ratios=[0.3 + 1.12 * h for h in heights])[:, 0]
+        for part, method, down in zip(parts, blocks, heights, strict=True):
+            part.suptitle(drawing.shorten(method.label), weight="bold", size=10)
+            axes = part.subplots(down, across, squeeze=False).ravel()
+            for ax, (seed, summary) in zip(axes, method.summaries().items(), strict=False):
+                _draw_map(ax, np.array(summary["cross_play"]), limits)
+                ax.set(xticks=[], yticks=[])
+                ax.set_title(_small_title(seed, summary), size=8.5, pad=2)
+            for ax in axes[len(method.finished) :]:
+                ax.set_axis_off()
+    return figure
+
+
+def _small_title(seed: int, summary: Content) -> str:
+    found = "" if summary["coverage_size"] is None else f": {summary['coverage_found']}/{summary['coverage_size']}"
+    return f"seed {seed}{found}"
+
+
+def _draw_map(ax: Axes, matrix: np.ndarray, limits: tuple[float, float]) -> None:
+    """Cells as vectors, which stay sharp and need no picture inside the picture."""
+    edges = np.arange(len(matrix) + 1) - 0.5
+    ax.pcolormesh(edges, edges, matrix, cmap="viridis", vmin=limits[0], vmax=limits[1])
+    ax.set_ylim(len(matrix) - 0.5, -0.5)
+    ax.set_aspect("equal")
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+
+
+def training_overview(chapter: Chapter) -> Figure:
+    """Self-play return, the tightest constraint and the largest multiplier over generation, means over seeds."""
+    colours = drawing.colours([method.name for method in chapter.methods])
+    with mpl.rc_context(STYLE):
+        figure = drawing.new_figure(drawing.WIDTH, 5.4)
+        axes = figure.subplots(2, 2).ravel()
+        for number, (method, colour) in enumerate(zip(chapter.methods, colours, strict=True)):
+            for ax, (_, choose) in zip(axes, TRAINING_PANELS, strict=True):
+                curves = {s: _curve(run.rows, choose) for s, run in method.finished.items()}
+                _draw_mean(ax, curves, drawing.shorten(method.label), colour, number)
+        for ax, (label, _) in zip(axes, TRAINING_PANELS, strict=True):
+            ax.set_title(label)
+            drawing.steps_axis(ax, "environment steps")
+            ax.grid(axis="y", color=MUTED, alpha=0.25, linewidth=0.6)
+        axes[2].axhline(0, color=INK, linewidth=0.9)
+        if not axes[3].lines:
+            axes[3].set_axis_off()
+            axes[3].set_title("")
+            axes[3].text(0.5, 0.5, "no method here\nhas multipliers", ha="center", va="center", color=MUTED)
+        drawing.legend_above(figure, axes[0])
+    return figure
+
+
+TRAINING_PANELS = (
+    ("self-play return", lambda row: row["self_play_return"]),
+    ("cross-play return", lambda row: row["cross_play_return"]),
+    ("smallest constraint gap", lambda row: tables.extreme(row["gaps"], min)),
+    ("largest multiplier", lambda row: tables.extreme(row.get("multipliers"), max)),
+)
+"""What the overview shows: a title, and the value of a row of metrics."""
+
+
+def _curve(rows, choose) -> dict[int, float]:
+    return {row["env_steps"]: value for row in rows if (value := choose(row)) is not None}
+
+
+def _draw_mean(ax: Axes, curves: dict[int, dict[int, float]], label: str, colour: str, number: int) -> None:
+    """The mean over seeds as a line, the seeds' range as a band: many points make an interval of each a blur."""
+    curves = {seed: curve for seed, curve in curves.items() if curve}
+    if not curves:
+        return
+    steps = sorted(set.intersection(*(set(curve) for curve in curves.values())))
+    values = np.array([[curve[step] for step in steps] for curve in curves.values()])
+    means = [student_interval(column).mean for column in values.T]
+    ax.plot(steps, means, color=colour, linestyle=drawing.line_style(number), linewidth=1.5, label=label)
+    if len(curves) > 1:
+        ax.fill_between(steps, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.14, linewidth=0)
+
+
+def constraint_figure(method: Method, seed: int) -> Figure:
+    """Every constraint of one seed over training: its gap, and its multiplier where the method has one."""
+    rows = method.finished[seed].rows
+    steps = np.array([row["env_steps"] for row in rows])
+    with_multipliers = rows[0].get("multipliers") is not None
+    with mpl.rc_context(STYLE):
+        figure = drawing.new_figure(drawing.WIDTH if with_multipliers else 4.0, 3.2)
+        axes = figure.subplots(1, 2 if with_multipliers else 1, squeeze=False)[0]
+        for ax, name in zip(axes, ("gaps", "multipliers"), strict=False):
+            for kind, line in zip(tables.CONSTRAINTS, ("-", (0, (3, 2))), strict=True):
+                values = np.array([row[name][kind] for row in rows], float)
+                for i, j in np.ndindex(*values.shape[1:]):
+                    if i != j:
+                        colour = MEMBER_COLOURS[i % len(MEMBER_COLOURS)]
+                        ax.plot(steps, values[:, i, j], color=colour, linestyle=line, linewidth=1)
+            ax.set_title(f"{drawing.shorten(method.label)}: {'constraint gaps' if name == 'gaps' else 'multipliers'}")
+            drawing.steps_axis(ax, "environment steps")
+        axes[0].axhline(0, color=INK, linewidth=0.9)
+        handles = [
+            Line2D([], [], color=MEMBER_COLOURS[i % len(MEMBER_COLOURS)], label=f"pair {i + 1}")
+            for i in range(len(rows[0]["gaps"]["other_teammate"]))
+        ]
+        figure.legend(handles=handles, loc="outside upper center", ncols=6, handlelength=1.4)
+    return figure

@@ -1,0 +1,209 @@
+"""What a report is made of: runs and agents as their files tell, each part checked before anything relies on it."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from coverset.checks import of_type
+
+Content: TypeAlias = dict[str, Any]
+Number = float | None
+
+
+@dataclass(frozen=True)
+class AgentRecord:
+    """One agent: the files of `seed-N/LEARNER`. What is missing or damaged is None or empty, and in `problems`."""
+
+    path: str
+    config: Content
+    rows: tuple[Content, ...] = ()
+    summary: Content | None = None
+    evaluation: Content | None = None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def learner(self) -> str:
+        return self.config["learner"]
+
+    @property
+    def seed(self) -> int:
+        return self.config["seed"]
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One seed of teammate generation: the files of `seed-N`, and the agents trained with its teammates."""
+
+    path: str
+    config: Content
+    rows: tuple[Content, ...] = ()
+    summary: Content | None = None
+    certificate: Content | None = None
+    agents: tuple[AgentRecord, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def directory(self) -> str:
+        """That of all seeds."""
+        return self.path.rpartition("/")[0] or "."
+
+    @property
+    def method(self) -> str:
+        return self.config["method"]
+
+    @property
+    def seed(self) -> int:
+        return self.config["seed"]
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A run whose config.json cannot be read, so that nothing is known of it."""
+
+    path: str
+    problem: str
+
+
+def state(record: RunRecord | AgentRecord) -> str:
+    """In a few words: finished, or how far it came, and what is damaged."""
+    if record.problems:
+        return "damaged: " + " ".join(record.problems)
+    if record.summary is not None:
+        return "finished"
+    done = record.rows[-1]["env_steps"] if record.rows else 0
+    return f"unfinished: {done:,} of {record.config['settings']['total_steps']:,} steps"
+
+
+def check_run_config(content: Content) -> None:
+    """Raise ValueError unless this is the config.json of a generation run."""
+    _require(content, env=str, method=str, preset=str, seed=int)
+    _require_mappings(content, "env_parameters", "settings", "versions")
+    _require(content["settings"], total_steps=int, population_size=int)
+
+
+def check_agent_config(content: Content) -> None:
+    """Raise ValueError unless this is the config.json of an agent."""
+    _require(content, learner=str, preset=str, seed=int, seat=int, partners=tuple[str, ...])
+    _require_mappings(content, "settings", "versions")
+    _require(content["settings"], total_steps=int)
+
+
+def check_run_summary(content: Content) -> None:
+    """Raise ValueError unless this holds what the report shows of a population."""
+    _require(
+        content,
+        population_size=int,
+        env_steps=int,
+        train_seconds=float,
+        cross_play=tuple[tuple[float, ...], ...],
+        conventions=tuple[str, ...],
+        best_response_conventions=tuple[str, ...],
+        covers=tuple[str | None, ...],
+        coverage_found=int | None,
+        coverage_size=int | None,
+        constraints_violated=int,
+        margin=float,
+    )
+    size = content["population_size"]
+    _square("cross_play", content["cross_play"], size)
+    _square("cross_play_standard_error", content.get("cross_play_standard_error"), size)
+    for name in ("conventions", "best_response_conventions", "covers"):
+        if len(content[name]) not in (0, size):
+            raise ValueError(f"{name} must have {size} items, one per pair, got {len(content[name])}.")
+
+
+def check_run_row(content: Content, *, size: int) -> None:
+    """Raise ValueError unless this is a row of the metrics of a generation run with `size` pairs."""
+    _require(content, env_steps=int, self_play_return=Number, cross_play_return=Number, coverage_found=int | None)
+    _check_constraints(content.get("gaps"), size)
+    if content.get("multipliers") is not None:
+        _check_constraints(content["multipliers"], size)
+
+
+def check_agent_row(content: Content) -> None:
+    """Raise ValueError unless this is a row of an agent's metrics."""
+    _require(content, env_steps=int, held_out_return=Number)
+
+
+def check_agent_summary(content: Content) -> None:
+    """Raise ValueError unless this is an agent's summary."""
+    _require(content, env_steps=int, train_seconds=float)
+
+
+def check_evaluation(content: Content) -> None:
+    """Raise ValueError unless this holds returns with at least one partner."""
+    _require(content, seat=int, trials=int, episodes=int, mean_return=float, oracle_fraction=Number)
+    _require(content, curve=tuple[float, ...])
+    partners = content.get("partners")
+    if not isinstance(partners, Mapping) or not partners:
+        raise ValueError("partners must hold at least one partner.")
+    for partner in partners.values():
+        _require(partner, mean_return=float, oracle=Number, full_information=Number, oracle_fraction=Number)
+        _require(partner, oracle_exact=bool | None)
+    if not content["curve"]:
+        raise ValueError("curve must hold at least one episode.")
+
+
+def check_certificate(content: Content) -> None:
+    """Raise ValueError unless this is a certificate."""
+    _require(content, constraints=int, constraints_violated=int, smallest_gap=float, margin=float)
+    _require(content, states=int, horizon=int, conventions=tuple[str, ...])
+    _require_mappings(content, "discounted")
+    reading = content["discounted"]
+    _require(reading, discount=float)
+    if not isinstance(reading.get("best_responses"), list) or not reading["best_responses"]:
+        raise ValueError("best_responses must hold a best response to every teammate.")
+    for best in reading["best_responses"]:
+        _require(best, own=float, observed=float)
+        _require_mappings(best, "blind", "regret_blind")
+        for bounds in (best["blind"], best["regret_blind"]):
+            _require(bounds, lower=float, upper=float)
+
+
+def checked(content: Any, check: Callable[[Content], None]) -> Content:
+    """`content` if it is a JSON object that passes `check` and holds no number that is infinite."""
+    if not isinstance(content, dict):
+        raise ValueError(f"it must hold a JSON object, not {type(content).__name__}.")
+    if not _all_finite(content):
+        raise ValueError("it holds a number that is not finite.")
+    check(content)
+    return content
+
+
+def _require(content: Any, **fields: Any) -> None:
+    if not isinstance(content, Mapping):
+        raise ValueError(f"a JSON object was expected, got {type(content).__name__}.")
+    for name, annotation in fields.items():
+        if name not in content:
+            raise ValueError(f"{name} is missing.")
+        of_type(name, content[name], annotation)
+
+
+def _require_mappings(content: Content, *names: str) -> None:
+    for name in names:
+        if not isinstance(content.get(name), Mapping):
+            raise ValueError(f"{name} must be a JSON object.")
+
+
+def _square(name: str, matrix: Any, size: int, entries: Any = float) -> None:
+    of_type(name, matrix, tuple[tuple[entries, ...], ...])
+    if size < 1 or len(matrix) != size or any(len(row) != size for row in matrix):
+        raise ValueError(f"{name} must have {size} rows and columns.")
+
+
+def _check_constraints(content: Any, size: int) -> None:
+    """Two K x K matrices of the constraints, null on the diagonal."""
+    _require(content, other_best_response=Any, other_teammate=Any)
+    for kind in ("other_best_response", "other_teammate"):
+        _square(kind, content[kind], size, Number)
+
+
+def _all_finite(content: Any) -> bool:
+    if isinstance(content, float):
+        return math.isfinite(content)
+    if isinstance(content, Mapping):
+        return all(map(_all_finite, content.values()))
+    if isinstance(content, list):
+        return all(map(_all_finite, content))
+    return True
