@@ -28,9 +28,11 @@ LAYERS = (
     ("analysis.finite", "analysis.blind", "analysis.certificate"),
     ("teammates", "adhoc"),
     ("reports",),
+    ("adapters",),
     ("partners",),
     ("generation", "training", "certification", "measuring", "reporting"),
-    ("viewer",),
+    ("study",),
+    ("studio",),
     ("cli",),
     ("__main__",),
 )

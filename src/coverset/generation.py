@@ -17,6 +17,7 @@ from coverset.checks import at_least
 from coverset.config import GenerateSettings
 from coverset.envs import registry
 from coverset.envs.base import Environment
+from coverset.envs.conformance import check_environment
 from coverset.evaluation.population import measure_population
 from coverset.looping import CHECKPOINT_SECONDS, Job, Reporter, groups, run_job
 from coverset.policies.networks import NetworkPolicy
@@ -42,6 +43,8 @@ class Plan:
 
     environment_name: str
     environment: Environment
+    env_parameters: dict[str, Any]
+    """What the name needs to give this environment again."""
     method: str
     preset: str
     settings: GenerateSettings
@@ -55,7 +58,7 @@ class Plan:
         return {
             "command": "generate",
             "env": self.environment_name,
-            "env_parameters": registry.parameters_of(self.environment),
+            "env_parameters": self.env_parameters,
             "env_version": self.environment.version,
             "method": self.method,
             "preset": self.preset,
@@ -76,11 +79,13 @@ def make_plan(
     """Check every choice and put them together; raises ValueError with one sentence on the first bad one."""
     if isinstance(environment, str):
         name, environment = environment, registry.make(environment, **(env_parameters or {}))
+        parameters = registry.recorded_parameters(name, environment, env_parameters or {})
     else:
         name = f"{type(environment).__module__}:{type(environment).__qualname__}"
+        parameters = registry.parameters_of(environment)
     settings = generate_settings(name, method, preset, **overrides)
     make_rule(method, settings)
-    return Plan(name, environment, method, preset, settings)
+    return Plan(name, environment, parameters, method, preset, settings)
 
 
 def generate(
@@ -113,8 +118,9 @@ def generate(
       The content of `summary.json` of every seed, in the order of `seeds`.
     """
     plan = make_plan(environment, method=method, preset=preset, env_parameters=env_parameters, **overrides)
-    if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) > LARGEST_SEED:
-        raise ValueError(f"seeds must be different whole numbers from 0 to {LARGEST_SEED}, got {list(seeds)}.")
+    if not registry.is_built_in(plan.environment):
+        check_environment(plan.environment)
+    check_seeds(seeds)
     at_least("checkpoint_seconds", checkpoint_seconds, 0)
     root = Path(out) if out is not None else default_directory(plan)
     if root.exists() and not root.is_dir():
@@ -134,9 +140,20 @@ def generate(
     return [directories[seed].summary() or {} for seed in seeds]
 
 
+def check_seeds(seeds: Sequence[int]) -> None:
+    """Raise unless there are seeds, all different, and each starts a stream of random numbers of its own."""
+    if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) > LARGEST_SEED:
+        raise ValueError(f"seeds must be different whole numbers from 0 to {LARGEST_SEED}, got {list(seeds)}.")
+
+
 def default_directory(plan: Plan) -> Path:
     """Where runs go if nobody says."""
-    return Path("runs") / f"{plan.environment_name.replace(':', '-')}-{plan.method}-{plan.preset}"
+    return Path("runs") / run_name(plan.environment_name, plan.method, plan.preset)
+
+
+def run_name(environment_name: str, method: str, preset: str) -> str:
+    """Name of the directory of all seeds."""
+    return f"{environment_name.replace(':', '-')}-{method}-{preset}"
 
 
 @lru_cache(maxsize=8)
@@ -193,7 +210,7 @@ def _population(state: TrainState) -> Population:
 
 def _finish(plan: Plan, seed: int, directory: RunDirectory, population: Population, seconds: float) -> None:
     """Write the policies, the summary and the figures of one seed; the summary last: it marks the run as done."""
-    about = {"env": plan.environment_name, "env_parameters": registry.parameters_of(plan.environment), "seed": seed}
+    about = {"env": plan.environment_name, "env_parameters": plan.env_parameters, "seed": seed}
     save_population(directory.policies_path, population, about)
     key = jax.random.fold_in(jax.random.key(seed), EVALUATION_STREAM)
     env_steps = plan.settings.trained_steps

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from coverset.adapters.guests import load_guest
 from coverset.adhoc.pool import PartnerPool
 from coverset.adhoc.saved import load_agent_policy
 from coverset.envs import registry
@@ -18,6 +19,9 @@ from coverset.policies.scripted import heuristics, stack
 from coverset.runs import RunDirectory
 
 AGENT_FILE = "agent.safetensors"
+POLICIES_FILE = "policies.safetensors"
+OTHER_SEEDS = "other-seeds"
+"""Name of the teammates that the other seeds of a run have found: held out from the agent of this one."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ def seed_directories(directory: Path, seeds: Sequence[int] | None = None) -> dic
     """Directories `seed-N` of a run by their seed, in order; only those asked for."""
     if not directory.is_dir():
         raise ValueError(f"DIR must be a directory made by `coverset generate`, but {directory} is not a directory.")
-    if (directory / "policies.safetensors").is_file() and directory.name.startswith("seed-"):
+    if (directory / POLICIES_FILE).is_file() and directory.name.startswith("seed-"):
         found = {int(directory.name.removeprefix("seed-")): directory}
     else:
         numbered = [path for path in directory.glob("seed-*") if path.name.removeprefix("seed-").isdigit()]
@@ -70,32 +74,59 @@ def find_partners(run: GenerationRun, names: Sequence[str], *, seat: int) -> Par
 
 
 def find_partner(run: GenerationRun, name: str, *, seat: int) -> Policy:
-    """A stacked policy by name: a part of the run, heuristics, one heuristic, or the path of a run or an agent."""
+    """A stacked policy by name.
+
+    Args:
+      name: `teammates` or `best-responses` of this run; `other-seeds`, the teammates of the seeds beside it, in order;
+        `heuristics` or one of them; the path of a run, a seed of a run, or an agent; or `module:function`, see
+        `adapters.guests`.
+    """
     known = heuristics(run.environment)
     if name == "teammates":
         return _fitting(name, run.population.teammates, run.environment, seat)
     if name == "best-responses":
         return _fitting(name, run.population.best_responses, run.environment, seat)
+    if name == OTHER_SEEDS and (siblings := other_seeds(run)):
+        return _fitting(name, _together(siblings, run.environment), run.environment, seat)
     if name == "heuristics" and known:
         return stack(list(known.values()))
     if name in known:
         return stack([known[name]])
     if Path(name).exists():
         return _fitting(name, load_stacked(Path(name), run.environment), run.environment, seat)
-    raise ValueError(
-        f"partners must be teammates, best-responses, heuristics, {', '.join(known) or 'no heuristic'} or a path, "
-        f"got '{name}'."
-    )
+    if ":" in name:
+        return load_guest(name, run.environment, seat=seat)
+    usable = ["teammates", "best-responses"]
+    usable += [OTHER_SEEDS] if other_seeds(run) else []
+    usable += ["heuristics", *known] if known else []
+    raise ValueError(f"partners must be {', '.join(usable)}, a path or module:function, got '{name}'.")
+
+
+def other_seeds(run: GenerationRun) -> list[Path]:
+    """The finished seeds beside this one, in order."""
+    siblings = seed_directories(run.path.parent).values()
+    return [path for path in siblings if path != run.path and (path / POLICIES_FILE).is_file()]
+
+
+def _together(paths: Sequence[Path], environment: Environment) -> Policy:
+    """The teammates of several seeds as one stack."""
+    stacks = [load_stacked(path, environment) for path in paths]
+    shapes = {tuple(leaf.shape[1:] for leaf in jax.tree.leaves(stack)) for stack in stacks}
+    if len(shapes) > 1:
+        raise ValueError(f"{paths[0].parent} holds seeds whose networks differ: name them one by one.")
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *stacks)
 
 
 def load_stacked(path: Path, environment: Environment) -> Policy:
-    """The teammates of a run directory, or an agent alone, stacked on a leading axis."""
+    """The teammates of a run or of one of its seeds, or an agent alone, stacked on a leading axis."""
     file = path if path.is_file() else path / AGENT_FILE
-    if file.is_file() and file.name != "policies.safetensors":
+    if file.is_file() and file.name != POLICIES_FILE:
         policy, about = load_agent_policy(file)
         check_same_environment(str(path), about, environment)
         return jax.tree.map(lambda x: jnp.asarray(x)[None], policy)
-    policies = path if path.is_file() else path / "policies.safetensors"
+    policies = path if path.is_file() else path / POLICIES_FILE
+    if not policies.is_file() and any(path.glob(f"seed-*/{POLICIES_FILE}")):
+        return _together([*seed_directories(path).values()], environment)
     if not policies.is_file():
         raise ValueError(f"{path} holds neither an agent nor generated policies.")
     population, about = load_population(policies)

@@ -111,10 +111,11 @@ BREAKS = {
     "version": ({"version": 0}, "version must be an int of at least 1, got 0"),
     "conventions": ({"conventions": ["a"]}, r"conventions must be a tuple of strings, got \['a'\]"),
     "convention twice": ({"conventions": ("a", "a")}, "conventions must be distinct names"),
-    "payoffs missing": (
-        {"conventions": ("a", "b")},
-        "convention_payoffs must have a row or column for each of the 2 conventions, got 0 rows and 0 columns",
+    "payoffs of another size": (
+        {"conventions": ("a", "b"), "convention_payoffs": ((1.0,),)},
+        "convention_payoffs must have a row or column for each of the 2 conventions, got 1 rows and 1 columns",
     ),
+    "a property that fails": ({"num_actions": property(lambda self: self.grid)}, "num_actions must have a value"),
     "payoffs ragged": (
         {"conventions": ("a", "b"), "convention_payoffs": ((1.0, 0.0), (1.0,))},
         "convention_payoffs must be a rectangular tuple of tuples",
@@ -180,6 +181,7 @@ BREAKS = {
     "convention's dtype": ({"convention": lambda *_: jnp.float32(0)}, "convention must be an integer scalar"),
     "convention's range": ({"convention": lambda *_: jnp.int32(1)}, r"convention must lie in 0\.\.0 .* got 1"),
     "render": ({"render": lambda *_: 3}, "render must return a str, got int"),
+    "render fails": ({"render": lambda *_: {}["grid"]}, "render must return a str, got KeyError: 'grid'"),
 }
 
 
@@ -193,5 +195,6 @@ def test_each_break_is_named(changes: dict, message: str) -> None:
 
 def test_horizon_is_checked_and_the_unbroken_passes() -> None:
     check_environment(Counting())
+    check_environment(broken(conventions=("agree", "differ")))
     with pytest.raises(ValueError, match=r"horizon must be an int of at least 1, got 0"):
         check_environment(Counting(horizon=0))

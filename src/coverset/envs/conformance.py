@@ -47,16 +47,30 @@ def _check_fields(environment: Environment) -> None:
     except TypeError as error:
         _fail(environment, "__hash__", "give a hash, as of a frozen dataclass, to be static under jit", error)
     for field in ("observation_size", "horizon", "version"):
-        value = getattr(environment, field, "nothing")
+        value = _read(environment, field)
         if not _is_count(value):
             _fail(environment, field, "be an int of at least 1", repr(value))
-    actions = environment.num_actions
+    actions = _read(environment, "num_actions")
     if not (isinstance(actions, tuple) and len(actions) == 2 and all(map(_is_count, actions))):
         _fail(environment, "num_actions", "be a tuple of two ints of at least 1", repr(actions))
-    if environment.seats_alike not in (True, False):
-        _fail(environment, "seats_alike", "be a bool", repr(environment.seats_alike))
-    if environment.seats_alike and actions[0] != actions[1]:
+    alike = _read(environment, "seats_alike")
+    if alike not in (True, False):
+        _fail(environment, "seats_alike", "be a bool", repr(alike))
+    if alike and actions[0] != actions[1]:
         _fail(environment, "seats_alike", "be False while the seats have different actions", f"True with {actions}")
+
+
+def _read(environment: Environment, field: str) -> Any:
+    """The value of a field, which outside environments may compute in any way."""
+    try:
+        return getattr(environment, field)
+    except Exception as error:
+        _fail(environment, field, "have a value", _raised(error))
+
+
+def _raised(error: Exception) -> str:
+    lines = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0].rstrip('.')}"
 
 
 def _is_count(value: object) -> bool:
@@ -64,8 +78,8 @@ def _is_count(value: object) -> bool:
 
 
 def _check_conventions(environment: Environment) -> None:
-    """Names and payoffs of the conventions, which belong together."""
-    names, payoffs = environment.conventions, environment.convention_payoffs
+    """Names and payoffs of the conventions, which belong together; payoffs may be left out."""
+    names, payoffs = _read(environment, "conventions"), _read(environment, "convention_payoffs")
     if not (isinstance(names, tuple) and all(isinstance(name, str) for name in names)):
         _fail(environment, "conventions", "be a tuple of strings", repr(names))
     if len(set(names)) != len(names):
@@ -73,7 +87,7 @@ def _check_conventions(environment: Environment) -> None:
     if not isinstance(payoffs, tuple) or len({len(row) for row in payoffs}) > 1:
         _fail(environment, "convention_payoffs", "be a rectangular tuple of tuples", repr(payoffs))
     shape = (len(payoffs), len(payoffs[0]) if payoffs else 0)
-    if max(shape) != len(names):
+    if payoffs and max(shape) != len(names):
         wanted = f"have a row or column for each of the {len(names)} conventions"
         _fail(environment, "convention_payoffs", wanted, f"{shape[0]} rows and {shape[1]} columns")
     for value in itertools.chain(*payoffs):
@@ -108,7 +122,7 @@ def _traced(environment: Environment, field: str, function: Callable[..., Any], 
     try:
         return jax.eval_shape(function, *arguments)
     except Exception as error:  # whatever an outside environment may raise
-        _fail(environment, field, "run under jit", f"{type(error).__name__}: {str(error).splitlines()[0].rstrip('.')}")
+        _fail(environment, field, "run under jit", _raised(error))
 
 
 def _check_arrays(environment: Environment, state: PyTree) -> None:
@@ -160,7 +174,10 @@ def _check_steps(environment: Environment) -> None:
     for field, one, other in zip(_Start._fields, by_hand, jitted, strict=True):
         _check_equal(environment, field, "give the same with and without jit", one, other)
     for state in (by_hand.reset, by_hand.step.state):
-        text = environment.render(state)
+        try:
+            text = environment.render(state)
+        except Exception as error:
+            _fail(environment, "render", "return a str", _raised(error))
         if not isinstance(text, str):
             _fail(environment, "render", "return a str", type(text).__name__)
 

@@ -50,27 +50,51 @@ def make(name: str, **parameters: Any) -> Environment:
 
 
 def parameters_of(environment: Environment) -> dict[str, Any]:
-    """The parameters with which `make` would build this environment again."""
+    """The parameters with which the class of this environment would build it again."""
     if not dataclasses.is_dataclass(environment):
         return {}
     return {field.name: getattr(environment, field.name) for field in dataclasses.fields(environment) if field.init}
+
+
+def recorded_parameters(name: str, environment: Environment, given: dict[str, Any]) -> dict[str, Any]:
+    """The parameters with which `make(name, ...)` builds `environment` again, defaults written out.
+
+    A class, and every built-in name, takes the fields of the environment; a function takes parameters of its own.
+    """
+    factory = _factory(name)
+    if name in _BUILT_IN or isinstance(factory, type):
+        return parameters_of(environment)
+    parameters = inspect.signature(factory).parameters.values()
+    defaults = {
+        parameter.name: parameter.default for parameter in parameters if parameter.default is not parameter.empty
+    }
+    return defaults | given
+
+
+def is_built_in(environment: Environment) -> bool:
+    """Whether this is one of our own environments, which keep the contract."""
+    return type(environment) in (MatrixGame, Reaching, Foraging)
 
 
 def _factory(name: str) -> Any:
     if name in _BUILT_IN:
         return _BUILT_IN[name]
     if ":" in name:
-        return _import(name)
+        return import_named("environment", name)
     one_of("environment", name, names())
-    return entry_points(group=ENTRY_POINT_GROUP)[name].load()
+    try:
+        return entry_points(group=ENTRY_POINT_GROUP)[name].load()
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"environment '{name}' is installed but cannot be loaded: {error}.") from error
 
 
-def _import(name: str) -> Any:
+def import_named(role: str, name: str) -> Any:
+    """What `module:function` names; `role` says in an error what it was wanted for."""
     module_name, _, function_name = name.partition(":")
     try:
         return getattr(importlib.import_module(module_name), function_name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"environment '{name}' must name an importable module:function, but {error}.") from error
+        raise ValueError(f"{role} '{name}' must name an importable module:function, but {error}.") from error
 
 
 def _call(name: str, factory: Any, parameters: dict[str, Any]) -> Any:
