@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from coverset.policies.population import load_population as load_population
     from coverset.policies.scripted import heuristics as heuristics
     from coverset.reporting import report as report
+    from coverset.study.reproduction import reproduce as reproduce
     from coverset.training import train as train
 
 _PUBLIC = {
@@ -36,6 +37,7 @@ _PUBLIC = {
     "load_population": "coverset.policies.population:load_population",
     "make": "coverset.envs.registry:make",
     "report": "coverset.reporting:report",
+    "reproduce": "coverset.study.reproduction:reproduce",
     "solve": "coverset.analysis:solve",
     "train": "coverset.training:train",
 }
@@ -53,6 +55,7 @@ __all__ = [
     "load_population",
     "make",
     "report",
+    "reproduce",
     "solve",
     "train",
 ]

@@ -8,6 +8,7 @@ COMMANDS = {
     "generate": "train teammates that cover the conventions of an environment",
     "train": "train an ad hoc agent with generated teammates",
     "evaluate": "measure agents with held-out partners",
+    "reproduce": "the whole study of the paper, resumable, ending in the report",
     "certify": "solve a small environment exactly around generated teammates",
     "solve": "the exact minimum coverage set of a matrix game",
     "report": "one page with every figure and table of a study",

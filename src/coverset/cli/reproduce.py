@@ -1,0 +1,121 @@
+"""`coverset reproduce`: the whole study of the paper."""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from coverset.cli.options import read_options
+from coverset.cli.shared import enable_compilation_cache, key_values, seed_list, stop_on_interrupt
+
+if TYPE_CHECKING:
+    from coverset.study.planning import Estimate
+    from coverset.study.reproduction import Study
+
+FAILED, INTERRUPTED = 1, 130
+
+DESCRIPTION = """Do the study of the paper: for every environment and method generate teammates, certify them, train
+agents with them and play these with held-out partners; then write the report. What is done is skipped, what was stopped
+or killed goes on where it was: repeat the command until it is through. Everything goes to OUT/ENV-METHOD-PRESET.
+
+Examples:
+  coverset reproduce --dry-run
+  coverset reproduce matrix --methods lbrdiv brdiv --seeds 0..15
+  coverset reproduce matrix reaching --learners rl2 plastic --generation total_steps=100000
+"""
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Options of the command."""
+
+    envs: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Environments (default: the four of the paper)."""
+    methods: tuple[str, ...] = ("lbrdiv", "brdiv", "lipo")
+    """How teammates are generated."""
+    learners: tuple[str, ...] = ("rl2",)
+    """Agents that are trained with them: rl2, feedforward, plastic."""
+    preset: str = "fast"
+    """Where the settings come from: fast or paper."""
+    seeds: tuple[str, ...] = ("0", "1", "2", "3")
+    """Seeds of everything; 0..15 means all from 0 to 15."""
+    out: Path = Path("runs")
+    """Directory of all runs."""
+    generation: tuple[str, ...] = ()
+    """Settings of `coverset generate` that replace the preset's, as NAME=VALUE."""
+    training: tuple[str, ...] = ()
+    """Settings of `coverset train` that replace the preset's, as NAME=VALUE."""
+    dry_run: bool = False
+    """Only print what there is to do and how long it may take."""
+    json: bool = False
+    """Print one JSON object on standard output and nothing else there."""
+
+
+def main(arguments: list[str]) -> int:
+    """Parse, run, print."""
+    command = read_options(Reproduce, arguments, command="reproduce", description=DESCRIPTION)
+    enable_compilation_cache()
+
+    from coverset.cli.study_progress import StudyProgress
+    from coverset.study.planning import ENVIRONMENTS, estimate, plan_study
+    from coverset.study.reproduction import reproduce
+
+    environments = command.envs or ENVIRONMENTS
+    chosen: dict[str, Any] = {
+        "methods": command.methods,
+        "learners": command.learners,
+        "preset": command.preset,
+        "seeds": seed_list(command.seeds),
+        "out": command.out,
+        "generation": key_values("generation", command.generation),
+        "training": key_values("training", command.training),
+    }
+    if command.dry_run:
+        _show_plan([estimate(unit) for unit in plan_study(environments, **chosen)], as_json=command.json)
+        return 0
+    with stop_on_interrupt() as should_stop, StudyProgress(quiet=command.json, should_stop=should_stop) as progress:
+        study = reproduce(environments, **chosen, reporter=progress)
+    _show(study, command.out, as_json=command.json)
+    return INTERRUPTED if study.stopped else FAILED if study.failed else 0
+
+
+def _show_plan(plan: "list[Estimate]", *, as_json: bool) -> None:
+    known = [row.seconds for row in plan if row.seconds is not None]
+    if as_json:
+        print(json.dumps({"units": [row.to_json() for row in plan], "seconds": round(sum(known), 1)}))
+        return
+    from coverset.cli.study_progress import duration
+
+    table = Table(title="what there is to do")
+    for column in ("unit", "state", "time"):
+        table.add_column(column, justify="right" if column == "time" else "left", overflow="fold")
+    for row in plan:
+        time = duration(row.seconds) if row.state in ("to do", "resumes") else ""
+        table.add_row(row.name, row.state, time)
+    table.add_section()
+    unknown = "" if len(known) == len(plan) else " and more"
+    table.add_row("all", "", f"about {duration(sum(known))}{unknown}")
+    Console().print(table)
+
+
+def _show(study: "Study", out: Path, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(study.to_json()))
+    else:
+        table = Table(title=f"study in {escape(str(out))}")
+        for column in ("unit", "state", "seconds", "why"):
+            table.add_column(column, justify="right" if column == "seconds" else "left", overflow="fold")
+        for outcome in study.outcomes:
+            seconds = "" if outcome.seconds is None else f"{outcome.seconds:.1f}"
+            table.add_row(outcome.name, outcome.state, seconds, escape(outcome.error or ""))
+        Console().print(table)
+        if study.report is not None:
+            print(f"Report: {study.report}")
+    if study.stopped:
+        print("coverset: stopped; repeat the command to go on.", file=sys.stderr)
