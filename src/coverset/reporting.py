@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from coverset.envs import registry
+from coverset.evaluation.conventions import coverage_set
 from coverset.reports import records
-from coverset.reports.chapters import make_chapters
+from coverset.reports.chapters import Chapter, make_chapters
 from coverset.reports.document import make_document
 from coverset.reports.page import page_html
 from coverset.reports.records import AgentRecord, Content, RunRecord, Unreadable
@@ -33,15 +34,9 @@ def report(directory: str | Path, *, out: str | Path | None = None) -> dict[str,
       Paths: `page`, and lists of `figures` and `data`.
     """
     directory = Path(directory)
-    if not directory.is_dir():
-        raise ValueError(f"DIR must be a directory with runs of coverset, but {directory} is not a directory.")
+    study = read_study(directory)
     page = _page_path(directory, None if out is None else Path(out))
-    runs, unreadable = read_study(directory)
-    if not runs:
-        reason = f": {unreadable[0].path}: {unreadable[0].problem}" if unreadable else "."
-        raise ValueError(f"{directory} holds no run of `coverset generate` that can be read{reason}")
-    chapters = make_chapters(runs, _conventions)
-    document = make_document(f"Coverset report: {directory.resolve().name}", chapters, runs, unreadable)
+    document = make_document(f"Coverset report: {directory.resolve().name}", *study)
     figures, data = [], []
     for picture in document.pictures():
         drawn = {"svg": on_white(picture.svg).encode(), "png": draw_png(picture.figure)}
@@ -70,8 +65,19 @@ def _page_path(directory: Path, out: Path | None) -> Path:
     return page
 
 
-def read_study(directory: Path) -> tuple[list[RunRecord], list[Unreadable]]:
-    """All runs below a directory with their agents, by path, and those of which nothing can be told."""
+def read_study(directory: Path) -> tuple[tuple[Chapter, ...], list[RunRecord], list[Unreadable]]:
+    """What is below a directory: chapters in order, all runs in them, and runs of which nothing can be told."""
+    if not directory.is_dir():
+        raise ValueError(f"DIR must be a directory with runs of coverset, but {directory} is not a directory.")
+    runs, unreadable = _read_runs(directory)
+    if not runs:
+        reason = f": {unreadable[0].path}: {unreadable[0].problem}" if unreadable else "."
+        raise ValueError(f"{directory} holds no run of `coverset generate` that can be read{reason}")
+    return make_chapters(runs, _members), runs, unreadable
+
+
+def _read_runs(directory: Path) -> tuple[list[RunRecord], list[Unreadable]]:
+    """All runs below a directory with their agents, by path, and those whose config cannot be read."""
     runs: dict[Path, tuple[Content, list[AgentRecord]]] = {}
     agents: list[tuple[Path, Content]] = []
     unreadable = []
@@ -172,11 +178,12 @@ def _parsed(data: bytes) -> Any:
         raise ValueError("it is not valid JSON.") from error
 
 
-def _conventions(config: Content) -> tuple[str, ...]:
+def _members(config: Content) -> tuple[str, ...]:
     """Names of the coverage set's members; none for environments that only a path in the config could load."""
     if config["env"] not in registry.names():
         return ()
     try:
-        return registry.make(config["env"], **config["env_parameters"]).conventions
+        environment = registry.make(config["env"], **config["env_parameters"])
     except (ValueError, TypeError):
         return ()
+    return tuple(environment.conventions[member] for member in coverage_set(environment))

@@ -1,8 +1,11 @@
-"""`coverset demo`: the main job in small, with something to look at."""
+"""`coverset demo`: the whole job in small, with something to look at."""
 
 import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -10,29 +13,81 @@ from coverset.cli.shared import enable_compilation_cache, stop_on_interrupt
 
 METHODS = ("lbrdiv", "brdiv", "lipo")
 SEEDS = (0, 1, 2, 3)
+AGENT_STEPS = 150_000
+"""Enough for the agents of the matrix game; the preset trains them longer."""
 
 
 def demo(out: Annotated[Path, tyro.conf.arg(help="Directory of the runs; emptied first.")] = Path("runs/demo")) -> int:
-    """Generate teammates for the paper's matrix game by L-BRDiv, BRDiv and LIPO, and compare what they found."""
+    """Generate teammates for the paper's matrix game by L-BRDiv, BRDiv and LIPO, solve them exactly, train an agent
+    with each set, play the agents with partners they never met, and report."""
     enable_compilation_cache()
 
+    from coverset.looping import Stopped
+
+    _empty(out)
+    summaries = []
+    with stop_on_interrupt() as should_stop:
+        try:
+            for method in METHODS:
+                summaries.append(_study(out / f"matrix-{method}-fast", method, should_stop))
+        except Stopped as stopped:
+            print(f"coverset: {stopped} Start the demo again to begin anew.", file=sys.stderr)
+            return 130
+    _conclude(out, summaries)
+    return 0
+
+
+def _empty(out: Path) -> None:
+    """Remove an earlier demo, and nothing that is not one."""
+    if not out.is_dir():
+        return
+    directories = [child for child in out.iterdir() if child.is_dir() and child.name != "report"]
+    if all((child / "seed-0" / "config.json").is_file() for child in directories):
+        shutil.rmtree(out)
+
+
+def _study(directory: Path, method: str, should_stop: Callable[[], bool]) -> list[dict[str, Any]]:
+    """Everything for one method; returns the summaries of its populations."""
+    from rich.console import Console
+
+    from coverset.certification import certify_runs
     from coverset.cli.progress import TrainingProgress
     from coverset.cli.tables import print_summaries
     from coverset.generation import generate
-    from coverset.reports.figures import cross_play_figure, save_figure
+    from coverset.measuring import evaluate
+    from coverset.training import train
 
-    if out.is_dir() and all((child / "seed-0" / "config.json").is_file() for child in out.iterdir() if child.is_dir()):
-        shutil.rmtree(out)
-    results = []
-    with stop_on_interrupt() as should_stop:
-        for method in METHODS:
-            with TrainingProgress(quiet=False, should_stop=should_stop) as progress:
-                results.append(generate("matrix", method=method, seeds=SEEDS, out=out / method, reporter=progress))
-            print_summaries(results[-1])
+    with TrainingProgress(quiet=False, should_stop=should_stop) as progress:
+        summaries = generate("matrix", method=method, seeds=SEEDS, out=directory, reporter=progress)
+    print_summaries(summaries)
+    with Console(stderr=True).status("Solving the game around these teammates"):
+        certify_runs(directory)
+    with TrainingProgress(quiet=False, should_stop=should_stop) as progress:
+        train(directory, reporter=progress, total_steps=AGENT_STEPS)
+    with Console(stderr=True).status("Playing the agents with partners they never met"):
+        evaluate(directory)
+    return summaries
+
+
+def _conclude(out: Path, summaries: list[list[dict[str, Any]]]) -> None:
+    """Draw, report, and print the main findings."""
+    from coverset.cli.tables import print_grid
+    from coverset.reporting import read_study, write_report
+    from coverset.reports.document import overview_grid
+    from coverset.reports.figures import cross_play_figure, save_figure
+    from coverset.reports.findings import findings
+
     picture = out / "cross-play.png"
-    save_figure(picture, cross_play_figure([summaries[0] for summaries in results]))
-    print(f"The matrix game needs three conventions. What each method found, side by side: {picture}")
-    return 0
+    save_figure(picture, cross_play_figure([of_method[0] for of_method in summaries]))
+    page = write_report(out)
+    chapters, _, _ = read_study(out)
+    grid = overview_grid(chapters)
+    narrow = replace(grid, columns=grid.columns[1:], rows=[row[1:] for row in grid.rows], text_columns=2)
+    print_grid("The matrix game needs three conventions", narrow)
+    for sentence in findings(chapters[0]):
+        print(f"- {sentence}")
+    print(f"What each method found, side by side: {picture}")
+    print(f"The report: {page}")
 
 
 def main(arguments: list[str]) -> int:

@@ -1,10 +1,24 @@
 """Results as tables for people."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from coverset.reports.blocks import Grid
+
+
+def print_grid(title: str, grid: "Grid") -> None:
+    """A table of a report."""
+    table = Table(title=escape(title))
+    for number, column in enumerate(grid.columns):
+        table.add_column(escape(column), justify="left" if number < grid.text_columns else "right")
+    for row in grid.rows:
+        table.add_row(*map(escape, row))
+    Console().print(table)
 
 
 def print_summaries(summaries: list[dict[str, Any]]) -> None:

@@ -116,7 +116,7 @@ def _partner_grid(chapter: Chapter, partners: tables.Table, learner: str, *, fol
     rows = []
     for partner in tables.partner_names(chapter):
         known = cells[partner, labels[0]]
-        line = [partner, _oracle(known[7], known[8]), number(known[9])]
+        line = [partner, _oracle(known[7], known[8]), _oracle(known[9], known[8])]
         for label in labels:
             row = cells[partner, label]
             line += [number(row[4]), span(row[5], row[6]), _fraction(row[10], row[8])]

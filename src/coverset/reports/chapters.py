@@ -91,23 +91,23 @@ def learner_name(learner: str) -> str:
     return LEARNER_NAMES.get(learner, learner)
 
 
-def make_chapters(runs: Iterable[RunRecord], conventions: Callable[[Content], Sequence[str]]) -> tuple[Chapter, ...]:
+def make_chapters(runs: Iterable[RunRecord], members: Callable[[Content], Sequence[str]]) -> tuple[Chapter, ...]:
     """Sort runs into chapters.
 
     Args:
       runs: in any order.
-      conventions: for a run's config the names of its environment's coverage set, empty where they are not known.
+      members: for a run's config the names of its environment's coverage set, empty where they are not known.
     """
     by_environment = _grouped(runs, lambda run: (run.config["env"], _key(run.config["env_parameters"])))
     groups = sorted(by_environment.values(), key=lambda group: _place(group[0].config["env"], ENVIRONMENT_ORDER))
     titles = _titles([group[0].config for group in groups])
     slugs = _unique([slugged(group[0].config["env"]) for group in groups])
     return tuple(
-        _chapter(title, slug, group, conventions) for title, slug, group in zip(titles, slugs, groups, strict=True)
+        _chapter(title, slug, group, members) for title, slug, group in zip(titles, slugs, groups, strict=True)
     )
 
 
-def _chapter(title: str, slug: str, runs: list[RunRecord], conventions: Callable[[Content], Sequence[str]]) -> Chapter:
+def _chapter(title: str, slug: str, runs: list[RunRecord], members: Callable[[Content], Sequence[str]]) -> Chapter:
     left_out: list[str] = []
     groups = sorted(
         (_once_per_seed(group, left_out) for group in _grouped(runs, _variant).values()),
@@ -123,8 +123,8 @@ def _chapter(title: str, slug: str, runs: list[RunRecord], conventions: Callable
     )
     known = [s for method in methods for s in method.summaries().values() if s["coverage_size"] is not None]
     found = sorted({name for summary in known for name in summary["covers"] if name})
-    members = tuple(dict.fromkeys((*conventions(runs[0].config), *found))) if known else ()
-    return Chapter(title, slug, runs[0].config["env"], methods, members, tuple(left_out))
+    names = tuple(dict.fromkeys((*members(runs[0].config), *found))) if known else ()
+    return Chapter(title, slug, runs[0].config["env"], methods, names, tuple(left_out))
 
 
 def _once_per_seed(runs: list[RunRecord], left_out: list[str]) -> list[RunRecord]:

@@ -93,7 +93,13 @@ def legend_above(figure: Figure, ax: Axes) -> None:
     """One legend for all panels, above them, where it covers nothing."""
     handles, labels = ax.get_legend_handles_labels()
     if handles:
-        figure.legend(handles, labels, loc="outside upper center", ncols=min(4, len(handles)), handlelength=2.6)
+        figure.legend(
+            handles,
+            labels,
+            loc="outside upper center",
+            ncols=len(handles) if len(handles) <= 4 else 3,
+            handlelength=2.6,
+        )
 
 
 def steps_axis(ax: Axes, label: str) -> None:

@@ -44,9 +44,8 @@ def return_sentence(chapter: Chapter, learner: str) -> str:
     if not means:
         return ""
     best = max(means, key=lambda label: means[label].mean)
-    most = " most" if len(means) > 1 else ""
-    told = f"{learner_name(learner)} agents earn{most} with held-out partners when trained with {best} teammates"
-    told += f": {mean_and_interval(means[best])}."
+    most = "most with held-out partners:" if len(means) > 1 else "with held-out partners"
+    told = f"{learner_name(learner)} agents trained with {best} teammates earn {most} {mean_and_interval(means[best])}."
     compared = [
         difference_sentence(chapter.reference.label, other.label, found.student)
         for other in chapter.methods[1:]

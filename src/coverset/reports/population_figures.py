@@ -89,7 +89,7 @@ def cross_play_map(summary: Content, label: str, limits: tuple[float, float]) ->
         ax = figure.subplots()
         _draw_map(ax, matrix, limits)
         for (i, j), value in np.ndenumerate(matrix):
-            bright = (value - limits[0]) / (limits[1] - limits[0]) > 0.6
+            bright = (value - limits[0]) / (limits[1] - limits[0]) > 0.55
             weight = "bold" if i == j else "normal"
             text = f"{value:.2g}" if abs(value) < 10 else f"{value:.3g}"
             ax.text(j, i, text, ha="center", va="center_baseline", size=9, weight=weight,
