@@ -12,6 +12,7 @@ COMMANDS = {
     "certify": "solve a small environment exactly around generated teammates",
     "solve": "the exact minimum coverage set of a matrix game",
     "report": "one page with every figure and table of a study",
+    "studio": "watch runs and play with them in a browser",
     "demo": "generate teammates for the matrix game by three methods and compare them",
 }
 

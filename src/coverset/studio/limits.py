@@ -1,0 +1,35 @@
+"""How often somebody may ask."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rate:
+    """So many at once, and so many a second in the long run."""
+
+    burst: float
+    per_second: float
+
+
+class RateLimit:
+    """A bucket of tokens for each client; buckets of clients not seen for longest are forgotten."""
+
+    def __init__(self, rate: Rate, *, most_clients: int = 1024, clock: Callable[[], float] = time.monotonic) -> None:
+        self.rate = rate
+        self.most_clients = most_clients
+        self.clock = clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def allows(self, client: str) -> bool:
+        """Take a token of the client's bucket, if there is one."""
+        now = self.clock()
+        tokens, before = self._buckets.pop(client, (self.rate.burst, now))
+        tokens = min(self.rate.burst, tokens + (now - before) * self.rate.per_second)
+        allowed = tokens >= 1
+        self._buckets[client] = (tokens - 1 if allowed else tokens, now)
+        while len(self._buckets) > self.most_clients:
+            self._buckets.popitem(last=False)
+        return allowed

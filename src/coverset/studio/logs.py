@@ -1,0 +1,93 @@
+"""Logs that grow while they are read: every row is parsed once, and a bounded number is kept."""
+
+import os
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from coverset.storage import DamagedFile
+from coverset.studio.files import SafeDirectory, parse_json
+
+MOST_ROWS = 240
+"""Rows kept of a log, evenly spread; a curve needs no more."""
+MOST_LOGS = 512
+LONGEST_ROW = 2**22
+
+
+@dataclass
+class Log:
+    """What is known of one `metrics.jsonl`."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    """Every `stride`-th row, oldest first."""
+    last: dict[str, Any] | None = None
+    """The newest row, kept or not."""
+    count: int = 0
+    damaged: int = 0
+    """Lines that could not be read."""
+    stride: int = 1
+    offset: int = 0
+    inode: int = 0
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Take in the next row; where there are too many, keep every other one."""
+        if self.count % self.stride == 0:
+            self.rows.append(row)
+        self.count += 1
+        self.last = row
+        if len(self.rows) > MOST_ROWS:
+            self.rows = self.rows[::2]
+            self.stride *= 2
+
+    def curve_rows(self) -> list[dict[str, Any]]:
+        """The kept rows, ending with the newest."""
+        if self.last is None or self.rows[-1] is self.last:
+            return list(self.rows)
+        return [*self.rows, self.last]
+
+
+class LogReader:
+    """The logs of many runs, the ones read longest ago forgotten."""
+
+    def __init__(self, directory: SafeDirectory) -> None:
+        self.directory = directory
+        self._logs: OrderedDict[Path, Log] = OrderedDict()
+        self._lock = Lock()
+
+    def read(self, path: Path) -> Log:
+        """The log as it is now; one that does not exist yet is empty. A row still being written is left for later."""
+        try:
+            real = self.directory.file(path)
+        except FileNotFoundError:
+            return Log()
+        with self._lock:
+            log = self._logs.pop(real, None) or Log()
+            log = self._continue(real, log)
+            self._logs[real] = log
+            while len(self._logs) > MOST_LOGS:
+                self._logs.popitem(last=False)
+            return Log(log.curve_rows(), log.last, log.count, log.damaged)
+
+    def _continue(self, path: Path, log: Log) -> Log:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            if status.st_ino != log.inode or status.st_size < log.offset:  # a resumed run replaces its log
+                log = Log(inode=status.st_ino)
+            file.seek(log.offset)
+            while (line := file.readline(LONGEST_ROW)) and (line.endswith(b"\n") or len(line) == LONGEST_ROW):
+                log.offset += len(line)
+                _take(log, line, path.name)
+        return log
+
+
+def _take(log: Log, line: bytes, source: str) -> None:
+    try:
+        row = parse_json(line, source)
+    except DamagedFile:
+        row = None
+    if isinstance(row, dict) and isinstance(row.get("env_steps"), int):
+        log.add(row)
+    else:
+        log.damaged += 1

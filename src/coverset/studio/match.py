@@ -1,0 +1,133 @@
+"""A match of two seats, step by step: the one simulation behind watching, playing and replaying.
+
+A seat has a policy, or none: then whoever plays it says its actions. The same seed gives the same starts to all.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from coverset.envs.base import Environment
+from coverset.policies.base import Policy
+from coverset.studio.boards import scene
+from coverset.types import Actions, Outcome, Percept, PRNGKey, PyTree, Scalar
+
+MOST_STEPS = 1000
+"""Of an episode that is played in one go; environments of one's own may last longer."""
+
+
+@partial(jax.jit, static_argnums=0)
+def _start(environment: Environment, seed: Int[Array, ""], episode: Int[Array, ""]) -> tuple[PyTree, PRNGKey]:
+    reset_key, key = jax.random.split(jax.random.fold_in(jax.random.key(seed), episode))
+    return environment.reset(reset_key), key
+
+
+@partial(jax.jit, static_argnums=0)
+def _act(
+    environment: Environment,
+    policy: Policy,
+    key: PRNGKey,
+    state: PyTree,
+    reward: Scalar,
+    time: Int[Array, ""],
+    seat: Int[Array, ""],
+    memory: PyTree,
+) -> tuple[Int[Array, ""], PyTree]:
+    """What a policy in `seat` does at step `time` of an episode."""
+    percept = Percept(environment.observe(state)[seat], reward, time == 0)
+    return policy.act(jax.random.fold_in(jax.random.fold_in(key, time), seat), percept, memory)
+
+
+@partial(jax.jit, static_argnums=0)
+def _step(
+    environment: Environment, key: PRNGKey, state: PyTree, time: Int[Array, ""], actions: Actions
+) -> tuple[Outcome, Int[Array, "2"]]:
+    outcome = environment.step(jax.random.fold_in(jax.random.fold_in(key, time), 2), state, actions)
+    return outcome, jnp.stack([environment.convention(outcome.state, seat) for seat in (0, 1)])
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step of a match led to."""
+
+    actions: tuple[int, int]
+    reward: float
+    ended: str | None
+    """`terminated`, `truncated`, or None while the episode goes on."""
+    conventions: tuple[int, int]
+    """Index of the convention that each seat followed, once the episode has ended."""
+
+
+class Match:
+    """Two seats, one environment, episode after episode; memories last from the first to the last."""
+
+    def __init__(self, environment: Environment, policies: tuple[Policy | None, Policy | None], seed: int) -> None:
+        self.environment = environment
+        self.policies = policies
+        self.seed = jnp.uint32(seed)
+        self.memories = [None if policy is None else policy.initial_memory() for policy in policies]
+        self.reward = jnp.float32(0.0)
+        self.episode = -1
+        self.start_episode()
+
+    def start_episode(self) -> None:
+        """Go to the start of the next episode."""
+        self.episode += 1
+        self.time = 0
+        self.state, self._key = _start(self.environment, self.seed, jnp.int32(self.episode))
+
+    def step(self, told: dict[int, int]) -> Step:
+        """Play one step; `told` holds the actions of the seats that have no policy."""
+        time = jnp.int32(self.time)
+        seats = enumerate(self.policies)
+        actions = [told[seat] if policy is None else self._choose(seat, policy) for seat, policy in seats]
+        joint = jnp.array(actions, jnp.int32)
+        outcome, conventions = _step(self.environment, self._key, self.state, time, joint)
+        self.state, self.reward = outcome.state, outcome.reward
+        self.time += 1
+        reward, terminated, truncated, followed = jax.device_get(
+            (outcome.reward, outcome.terminated, outcome.truncated, conventions)
+        )
+        ended = "terminated" if terminated else "truncated" if truncated else None
+        return Step((actions[0], actions[1]), float(reward), ended, (int(followed[0]), int(followed[1])))
+
+    def _choose(self, seat: int, policy: Policy) -> int:
+        time, place = jnp.int32(self.time), jnp.int32(seat)
+        action, self.memories[seat] = _act(
+            self.environment, policy, self._key, self.state, self.reward, time, place, self.memories[seat]
+        )
+        return int(action)
+
+    def observations(self) -> np.ndarray:
+        """What both seats see now, [2, d]."""
+        return np.asarray(self.environment.observe(self.state))
+
+    def frame(self, step: Step | None = None) -> dict[str, Any]:
+        """The present state for the browser, with the step that led to it."""
+        shown: dict[str, Any] = {"time": self.time, "scene": scene(self.environment, jax.device_get(self.state))}
+        if step is not None:
+            shown |= {"actions": list(step.actions), "reward": step.reward}
+        if step is not None and step.ended is not None:
+            shown |= {"ended": step.ended, "conventions": self.convention_names(step)}
+        return shown
+
+    def convention_names(self, step: Step) -> list[str | None]:
+        """What each seat did in an episode that has ended, in words."""
+        names = self.environment.conventions
+        return [names[index] if index < len(names) else None for index in step.conventions]
+
+
+def play_episode(match: Match) -> list[dict[str, Any]]:
+    """Frames of an episode of two policies, from its start to its end."""
+    frames = [match.frame()]
+    for _ in range(MOST_STEPS):
+        step = match.step({})
+        frames.append(match.frame(step))
+        if step.ended:
+            break
+    return frames

@@ -1,0 +1,115 @@
+"""Recordings of people's trials: what was played, and nothing about who played it. docs/studio.md has the format."""
+
+import re
+import secrets
+from pathlib import Path
+from typing import Any
+
+from coverset.checks import of_type
+from coverset.storage import DamagedFile, write_json
+from coverset.studio.files import NotFound, OutsideDirectory, SafeDirectory
+from coverset.studio.values import count, number, record, text
+
+FORMAT = "coverset recording 1"
+FOLDER = "recordings"
+NAME = re.compile(r"recording-[0-9a-f]{12}")
+MOST_RECORDING_BYTES = 2**20
+MOST_RECORDINGS = 1000
+MOST_STEPS = 100_000
+
+
+class RecordingStore:
+    """The recordings below the directory that is shown."""
+
+    def __init__(self, directory: SafeDirectory) -> None:
+        self.directory = directory
+        self.folder = directory.path / FOLDER
+
+    def new_name(self) -> str:
+        """A name that tells nothing."""
+        return f"recording-{secrets.token_hex(6)}"
+
+    def save(self, name: str, content: dict[str, Any]) -> None:
+        """Write a recording at once or not at all."""
+        self.directory.inside(self.folder)
+        write_json(self._path(name), content)
+
+    def load(self, name: str) -> dict[str, Any]:
+        """Read a recording and check its form."""
+        path = self._path(name)
+        return check_recording(self.directory.read_record(path, MOST_RECORDING_BYTES), self.directory.name(path))
+
+    def content(self, name: str) -> bytes:
+        """A recording as it is on disk, for downloading."""
+        self.load(name)
+        return self.directory.read(self._path(name), MOST_RECORDING_BYTES)
+
+    def delete(self, name: str) -> None:
+        """Forget a recording."""
+        self.directory.inside(self.folder)
+        path = self._path(name)
+        if not path.is_file():
+            raise NotFound("There is no such recording.")
+        path.unlink()
+
+    def briefs(self) -> list[dict[str, Any]]:
+        """What the page lists, the newest first; damaged recordings say so."""
+        try:
+            self.directory.inside(self.folder)
+            found = [path for path in self.folder.glob("recording-*.json") if NAME.fullmatch(path.stem)]
+            newest = sorted(found, key=lambda path: path.lstat().st_mtime, reverse=True)[:MOST_RECORDINGS]
+        except (OSError, OutsideDirectory):
+            return []
+        return [self._brief(path.stem) for path in newest]
+
+    def _brief(self, name: str) -> dict[str, Any]:
+        try:
+            content = self.load(name)
+        except (DamagedFile, OutsideDirectory, OSError) as error:
+            sentence = "It cannot be read." if isinstance(error, OSError) else str(error)
+            return {"name": name, "damaged": sentence}
+        return {
+            "name": name,
+            "env": content["env"],
+            "partner": text(content["partner"].get("name")),
+            "run": text(content["partner"].get("run")),
+            "seat": content["seat"],
+            "planned": count(content.get("planned_episodes")),
+            "returns": [number(episode.get("return")) for episode in content["episodes"]],
+            "oracles": [number(episode.get("oracle")) for episode in content["episodes"]],
+        }
+
+    def _path(self, name: str) -> Path:
+        if not NAME.fullmatch(name):
+            raise NotFound("There is no such recording.")
+        return self.folder / f"{name}.json"
+
+
+def check_recording(content: dict[str, Any], source: str) -> dict[str, Any]:
+    """Raise DamagedFile unless `content` has the form of a recording; return it."""
+    if content.get("format") != FORMAT:
+        raise DamagedFile(f"{source} is not a recording of this version ('{FORMAT}').")
+    types = {"env": str, "env_parameters": Any, "env_version": int, "seed": int, "seat": int}
+    try:
+        for name, annotation in types.items():
+            of_type(name, content.get(name), annotation)
+        _check_episodes(content)
+    except ValueError as error:
+        raise DamagedFile(f"{source} is damaged: {str(error)[:200]}") from error
+    return content | {"env_parameters": record(content.get("env_parameters")), "partner": record(content["partner"])}
+
+
+def _check_episodes(content: dict[str, Any]) -> None:
+    if content["seat"] not in (0, 1) or not 0 <= content["seed"] < 2**32:
+        raise ValueError("seat must be 0 or 1 and seed a number from 0 to 2^32 - 1.")
+    if not isinstance(content.get("partner"), dict) or not isinstance(content.get("episodes"), list):
+        raise ValueError("it must have a partner and a list of episodes.")
+    for episode in content["episodes"]:
+        if not isinstance(episode, dict):
+            raise ValueError("each of its episodes must be an object.")
+        of_type("actions", episode.get("actions"), tuple[tuple[int, int], ...])
+        of_type("rewards", episode.get("rewards"), tuple[float, ...])
+        if len(episode["actions"]) != len(episode["rewards"]):
+            raise ValueError("an episode must have as many rewards as actions.")
+    if sum(len(episode["actions"]) for episode in content["episodes"]) > MOST_STEPS:
+        raise ValueError(f"it must not have more than {MOST_STEPS:,} steps.")

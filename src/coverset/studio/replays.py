@@ -1,0 +1,81 @@
+"""Recordings played again: as frames for the browser, or as data about how a person played."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from coverset.envs.base import Environment
+from coverset.storage import DamagedFile
+from coverset.studio.boards import board
+from coverset.studio.match import Match, Step
+
+TOLERANCE = 1e-5
+
+
+class PersonSteps(NamedTuple):
+    """Every step of a person's trial: what they saw, did and earned. A partner can be learned from it."""
+
+    observations: Float[np.ndarray, "n d"]
+    """The person's own view, as a policy in that seat would have it."""
+    actions: Int[np.ndarray, "n"]
+    partner_actions: Int[np.ndarray, "n"]
+    rewards: Float[np.ndarray, "n"]
+    """The common reward of the step."""
+    first: Bool[np.ndarray, "n"]
+    """Whether an episode starts here."""
+
+
+def replay_frames(recording: dict[str, Any], environment: Environment) -> dict[str, Any]:
+    """Frames of every episode of a checked recording."""
+    episodes: list[list[dict[str, Any]]] = []
+    for match, step in _replay(recording, environment):
+        if step is None:
+            episodes.append([])
+        episodes[-1].append(match.frame(step))
+    return {"board": board(environment), "seat": recording["seat"], "episodes": episodes}
+
+
+def person_steps(recording: dict[str, Any], environment: Environment) -> PersonSteps:
+    """The steps of a checked recording from the person's seat."""
+    seat = recording["seat"]
+    observations, rows, first = [], [], []
+    seen: np.ndarray | None = None
+    for match, step in _replay(recording, environment):
+        if step is not None:
+            observations.append(seen)
+            rows.append((step.actions[seat], step.actions[1 - seat], step.reward))
+            first.append(match.time == 1)
+        seen = match.observations()[seat]
+    actions, partner_actions, rewards = (np.array(column) for column in zip(*rows, strict=True))
+    return PersonSteps(np.array(observations), actions, partner_actions, rewards, np.array(first))
+
+
+def _replay(recording: dict[str, Any], environment: Environment) -> Iterator[tuple[Match, Step | None]]:
+    """The match after every start (None) and every step. Raises if it takes another turn than it did."""
+    if recording["env_version"] != environment.version:
+        raise DamagedFile(
+            f"The recording was made with version {recording['env_version']} of its environment, "
+            f"which is now at version {environment.version}."
+        )
+    match = Match(environment, (None, None), recording["seed"])
+    for number, episode in enumerate(recording["episodes"]):
+        if number:
+            match.start_episode()
+        yield match, None
+        for actions, reward in zip(episode["actions"], episode["rewards"], strict=True):
+            _check_actions(environment, actions)
+            step = match.step(dict(enumerate(actions)))
+            if abs(step.reward - reward) > TOLERANCE:
+                raise DamagedFile(
+                    f"Episode {number + 1} of the recording does not play as it was recorded: it was made with another "
+                    "version of JAX or has been changed."
+                )
+            yield match, step
+
+
+def _check_actions(environment: Environment, actions: list[int]) -> None:
+    for action, number in zip(actions, environment.num_actions, strict=True):
+        if not 0 <= action < number:
+            raise DamagedFile(f"The recording holds action {action}, where there are {number}.")

@@ -1,0 +1,100 @@
+// Curves as SVG, with a legend in words; what a curve shows is also told in its label.
+
+import { h, s, short } from "./dom.js";
+
+const WIDTH = 560;
+const HEIGHT = 220;
+const EDGE = { left: 48, right: 12, top: 10, bottom: 30 };
+
+function range(values, includeZero) {
+  const known = values.filter((value) => value !== null && value !== undefined);
+  if (!known.length) return [0, 1];
+  let low = Math.min(...known, ...(includeZero ? [0] : []));
+  let high = Math.max(...known, ...(includeZero ? [0] : []));
+  if (high - low < 1e-9) [low, high] = [low - 0.5, high + 0.5];
+  return [low, high];
+}
+
+function path(x, values, across, up) {
+  let drawn = "";
+  let gap = true;
+  values.forEach((value, index) => {
+    if (value === null || value === undefined) gap = true;
+    else {
+      drawn += `${gap ? "M" : "L"}${across(x[index]).toFixed(1)} ${up(value).toFixed(1)}`;
+      gap = false;
+    }
+  });
+  return drawn;
+}
+
+const last = (values) => values.findLast((value) => value !== null && value !== undefined) ?? null;
+
+const told = (series) =>
+  series.map(({ name, values }) => `${name}: ${short(values.find((v) => v !== null) ?? null)} at first, now ${short(last(values))}`).join("; ");
+
+const steps = (count) =>
+  count >= 1e6 ? `${short(count / 1e6)} million` : count >= 1e3 ? `${short(count / 1e3)} thousand` : String(count);
+
+// series: [{name, values, tone (0..7), dashed}]
+export function lineChart(title, x, series, { unit = "", zero = false } = {}) {
+  const [low, high] = range(series.flatMap((line) => line.values), zero);
+  const [first, end] = range(x, true);
+  const across = (value) => EDGE.left + ((value - first) / (end - first)) * (WIDTH - EDGE.left - EDGE.right);
+  const up = (value) => HEIGHT - EDGE.bottom - ((value - low) / (high - low)) * (HEIGHT - EDGE.top - EDGE.bottom);
+  const ticks = [low, (low + high) / 2, high];
+  const picture = s(
+    "svg",
+    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `${title}. ${told(series)}.`, class: "chart" },
+    ticks.map((tick) => [
+      s("line", { x1: EDGE.left, x2: WIDTH - EDGE.right, y1: up(tick), y2: up(tick), class: "rule" }),
+      s("text", { x: EDGE.left - 6, y: up(tick) + 4, class: "tick end" }, short(tick, 2)),
+    ]),
+    zero && low < 0 && s("line", { x1: EDGE.left, x2: WIDTH - EDGE.right, y1: up(0), y2: up(0), class: "zero" }),
+    s("text", { x: EDGE.left, y: HEIGHT - 8, class: "tick" }, "0"),
+    s("text", { x: WIDTH - EDGE.right, y: HEIGHT - 8, class: "tick end" }, `${steps(end)} environment steps`),
+    series.map((line) =>
+      s("path", { d: path(x, line.values, across, up), class: `line tone-${line.tone % 8}${line.dashed ? " dashed" : ""}` }),
+    ),
+  );
+  const named = series.filter((line) => line.name && !line.unlisted);
+  return h(
+    "figure",
+    {},
+    h("figcaption", {}, title, unit && h("span", { class: "quiet" }, ` ${unit}`)),
+    picture,
+    h("ul", { class: "legend" }, named.map((line) =>
+      h("li", {}, h("span", { class: `swatch tone-${line.tone % 8}${line.dashed ? " dashed" : ""}` }), `${line.name} `, h("b", {}, short(last(line.values)))),
+    )),
+  );
+}
+
+// A curve the size of a word.
+export function sparkline(series, label) {
+  const [low, high] = range(series.flatMap((line) => line.values), true);
+  const count = Math.max(2, ...series.map((line) => line.values.length));
+  const across = (index) => 2 + (index / (count - 1)) * 96;
+  const up = (value) => 26 - ((value - low) / (high - low)) * 24;
+  return s(
+    "svg",
+    { viewBox: "0 0 100 28", class: "spark", role: "img", "aria-label": label },
+    series.map((line) =>
+      s("path", { d: path(line.values.map((_, index) => index), line.values, across, up), class: `line tone-${line.tone}` }),
+    ),
+  );
+}
+
+// Slack of one pair's two constraints over time; below the line of zero a constraint is violated.
+export function slackChart(x, series, label) {
+  const [low, high] = range(series.flatMap((line) => line.values), true);
+  const [first, end] = range(x, true);
+  const across = (value) => 2 + ((value - first) / (end - first)) * 116;
+  const up = (value) => 54 - ((value - low) / (high - low)) * 50;
+  return s(
+    "svg",
+    { viewBox: "0 0 120 58", class: "slack", role: "img", "aria-label": label },
+    s("rect", { x: 0, y: up(0), width: 120, height: Math.max(0, 58 - up(0)), class: "violated" }),
+    s("line", { x1: 0, x2: 120, y1: up(0), y2: up(0), class: "zero" }),
+    series.map((line) => s("path", { d: path(x, line.values, across, up), class: `line tone-${line.tone}${line.dashed ? " dashed" : ""}` })),
+  );
+}

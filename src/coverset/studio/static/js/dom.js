@@ -1,0 +1,50 @@
+// Small helpers to build pages. Text always goes in as text, never as markup: file contents are not to be trusted.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "vars") for (const [key, text] of Object.entries(value)) element.style.setProperty(key, text);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+export const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+export const s = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+
+export function announce(sentence) {
+  const place = document.getElementById("announcement");
+  if (place.textContent !== sentence) place.textContent = sentence;
+}
+
+// Replace what is in `place` without losing the reader's place: the focused element is found again by its data-key.
+export function refill(place, ...children) {
+  const key = place.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+  place.replaceChildren(...children.flat(Infinity).filter(Boolean));
+  if (key) place.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
+}
+
+export function select(label, options, value, onchange, attributes = {}) {
+  const box = h("select", { ...attributes, onchange: () => onchange(box.value) });
+  const groups = new Map();
+  for (const option of options) {
+    if (option.group && !groups.has(option.group)) {
+      groups.set(option.group, h("optgroup", { label: option.group }));
+      box.append(groups.get(option.group));
+    }
+    (groups.get(option.group) ?? box).append(h("option", { value: option.value }, option.text));
+  }
+  if (value !== undefined && value !== null) box.value = value;
+  return h("label", { class: "field" }, h("span", {}, label), box);
+}
+
+export const short = (value, digits = 3) =>
+  value === null || value === undefined ? "–" : Number(value.toPrecision(digits)).toString();
+
+export const percent = (share) => (share === null || share === undefined ? "–" : `${Math.round(100 * share)}%`);
+
+export const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;

@@ -1,0 +1,83 @@
+// The cross-play matrix of a run, a pair to watch, and a second run beside it.
+
+import { api, newSeed } from "../api.js";
+import { announce, h, refill, select } from "../dom.js";
+import { heatMap } from "../heat-map.js";
+import { createViewer } from "../viewer.js";
+import { address, runName } from "../words.js";
+
+const flat = (matrix) => matrix.flat().filter((value) => value !== null);
+
+const viewOf = (i, j) => ({ names: [`Best response ${i + 1}`, `Teammate ${j + 1}`], letters: [`${i + 1}`, `${j + 1}`], hidden: null });
+
+function describe(details, i, j) {
+  const said = (words, name) => h("p", {}, h("b", {}, name), words ? ` in self-play: ${words}.` : " has no convention that is known.");
+  return h("div", { class: "description" },
+    h("h3", {}, `Best response ${i + 1} with teammate ${j + 1}`, i === j ? " (self-play)" : " (cross-play)"),
+    said(details.best_response_conventions?.[i], `Best response ${i + 1} (disc)`),
+    said(details.conventions?.[j], `Teammate ${j + 1} (square)`));
+}
+
+// One run: its heat map, and the pair that was chosen in it.
+function panel(run, scale) {
+  const map = h("div", { class: "map" });
+  const watching = h("div", { class: "watching" }, run.watchable && h("p", { class: "hint" }, "Choose a cell of the table to watch that pair play."));
+  const element = h("section", { class: "panel" }, h("h2", {}, runName(run)), h("div", { class: "pairing" }, map, watching));
+  let viewer = null;
+  let chosen = null;
+  let visit = 0;
+  const draw = () => refill(map, run.cross_play
+    ? [heatMap(run.cross_play, { ...scale, chosen, words: run.covers ?? [], onchoose: run.watchable ? choose : null }),
+       h("p", { class: "quiet" }, run.cross_play_measured ? "Measured over 512 episodes of each pair." : "From the newest episodes of training, by policies that explore."),
+       !run.watchable && h("p", {}, "Pairs can be watched once training is finished.")]
+    : h("p", { class: "problem" }, run.message || "There are no returns to show yet."));
+  async function choose(i, j) {
+    chosen = [i, j];
+    draw();
+    const mine = ++visit;
+    viewer?.stop();
+    refill(watching, describe(run, i, j), h("p", { class: "quiet", role: "status" }, "Loading the policies. The first time takes a few seconds."));
+    try {
+      const played = await api.watch(run.id, i + 1, j + 1, newSeed());
+      if (mine !== visit) return;
+      viewer = createViewer(played, viewOf(i, j), { label: `Best response ${i + 1} with teammate ${j + 1}`, onrestart: () => choose(i, j) });
+      refill(watching, describe(run, i, j), viewer.element);
+      viewer.play();
+      announce(`Best response ${i + 1} with teammate ${j + 1} play.`);
+    } catch (error) {
+      if (mine === visit) refill(watching, describe(run, i, j), h("p", { class: "problem", role: "alert" }, error.message));
+    }
+  }
+  draw();
+  return { element, stop: () => { visit += 1; viewer?.stop(); } };
+}
+
+export function show(main, fields) {
+  let panels = [];
+  let left = false;
+  const body = h("div", {}, h("p", { class: "quiet" }, "Reading the runs."));
+  main.append(h("p", { class: "lead" }, "Every best response meets every teammate. Choose a cell to watch that pair: on the diagonal they trained together, elsewhere they are strangers."), body);
+  const go = (changes) => (location.hash = address("cross-play", Object.fromEntries(Object.entries({ run: fields.get("run"), with: fields.get("with"), ...changes }).filter(([, value]) => value))));
+  (async () => {
+    const { runs } = await api.runs();
+    const usable = runs.filter((run) => run.state !== "damaged");
+    if (left) return;
+    if (!usable.length) return refill(body, h("p", {}, "There are no runs to show yet."));
+    const first = usable.find((run) => run.id === fields.get("run")) ?? usable.find((run) => run.watchable) ?? usable[0];
+    const second = usable.find((run) => run.id === fields.get("with"));
+    const details = await Promise.all([first, second].filter(Boolean).map((run) => api.run(run.id)));
+    if (left) return;
+    const known = details.filter((run) => run.cross_play).flatMap((run) => flat(run.cross_play));
+    const scale = { low: Math.min(0, ...known), top: Math.max(...known, 1e-6) };
+    panels = details.map((run) => panel(run, scale));
+    const options = usable.map((run) => ({ value: run.id, text: runName(run) }));
+    refill(body,
+      h("div", { class: "choices" }, select("Run", options, first.id, (run) => go({ run })),
+        select("Compare with", [{ value: "", text: "nothing" }, ...options.filter((option) => option.value !== first.id)], second?.id ?? "", (run) => go({ run: first.id, with: run }))),
+      h("div", { class: panels.length > 1 ? "side-by-side" : "" }, panels.map((one) => one.element)));
+  })().catch((error) => refill(body, h("p", { class: "problem" }, error.message)));
+  return () => {
+    left = true;
+    for (const one of panels) one.stop();
+  };
+}

@@ -1,0 +1,25 @@
+// Who a person can play with in a run.
+
+const numbered = (count) => Array.from({ length: count ?? 0 }, (_, n) => n);
+
+const withWords = (name, words) => (words ? `${name}: ${words}` : name);
+
+// details: what the run's files say; heuristics: of its environment, or none while they are not known yet.
+export function partnerOptions(details, heuristics) {
+  const agents = details.agents.filter((agent) => agent.playable).map((agent) => ({
+    value: `agent:${agent.learner}`, text: `${agent.learner} agent, adapts to you`, group: "Ad hoc agents: you are the teammate",
+  }));
+  const count = details.watchable ? details.population_size : 0;
+  const best = numbered(count).map((n) => ({
+    value: `best-response:${n + 1}`, group: "Best responses: you are the teammate",
+    text: withWords(`best response ${n + 1}`, details.best_response_conventions?.[n]),
+  }));
+  const teammates = numbered(count).map((n) => ({
+    value: `teammate:${n + 1}`, group: "Teammates: you are the best response",
+    text: withWords(`teammate ${n + 1}`, details.conventions?.[n]),
+  }));
+  const scripted = heuristics.map(({ reference, name, does }) => ({
+    value: reference, group: "Heuristics: you are the best response", text: `${name}: ${does}`,
+  }));
+  return [...agents, ...best, ...teammates, ...scripted];
+}

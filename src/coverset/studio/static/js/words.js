@@ -1,0 +1,17 @@
+// How things are called.
+
+const METHODS = { lbrdiv: "L-BRDiv", brdiv: "BRDiv", lipo: "LIPO", independent: "independent" };
+
+export const methodName = (method) => METHODS[method] ?? method;
+
+export const STATES = {
+  finished: "finished",
+  training: "training",
+  stopped: "stopped before its end",
+  damaged: "cannot be read",
+};
+
+export const runName = (run) =>
+  run.env ? `${run.env}, ${methodName(run.method)}, seed ${run.seed} (${run.group})` : `${run.group}, seed ${run.seed}`;
+
+export const address = (page, fields) => `#/${page}?${new URLSearchParams(fields)}`;

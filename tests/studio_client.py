@@ -1,0 +1,73 @@
+"""A studio that listens on loopback in a thread of the tests, and a client that speaks to it by hand."""
+
+import contextlib
+import http.client
+import json
+import socket
+import threading
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from coverset.studio.serving import listen
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Served(contextlib.AbstractContextManager["Served"]):
+    """`with Served(directory) as studio: studio.get("/api/runs")`."""
+
+    def __init__(self, directory: Path, **options: Any) -> None:
+        self.directory = directory
+        self.listening = listen(directory, port=0, **options)
+        self.port = self.listening.socket.getsockname()[1]
+        self.thread = threading.Thread(target=self.listening.run, daemon=True)
+
+    def __enter__(self) -> "Served":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.listening.server.should_exit = True
+        self.thread.join(timeout=20)
+        self.listening.socket.close()
+
+    @property
+    def address(self) -> str:
+        return f"http://localhost:{self.port}/"
+
+    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
+        """One request on a connection of its own. Underscores in header names stand for dashes."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, path, body, named)
+            response = connection.getresponse()
+            lowered = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, lowered, response.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self.ask("GET", path, **headers)
+
+    def post(self, path: str, message: Any, **headers: str) -> Answer:
+        return self.ask("POST", path, json.dumps(message).encode(), **{"content_type": "application/json", **headers})
+
+    def raw(self, data: bytes) -> bytes:
+        """Send bytes as they are, and read what comes until the server closes the connection."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as connection:
+            connection.sendall(data)
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_WR)
+            received = b""
+            while part := connection.recv(65536):
+                received += part
+            return received
