@@ -13,7 +13,7 @@ from coverset.cli.shared import enable_compilation_cache, stop_on_interrupt
 
 METHODS = ("lbrdiv", "brdiv", "lipo")
 SEEDS = (0, 1, 2, 3)
-AGENT_STEPS = 150_000
+AGENT_STEPS = 200_000
 """Enough for the agents of the matrix game; the preset trains them longer."""
 
 

@@ -90,7 +90,7 @@ def difference_figure(chapter: Chapter) -> Figure | None:
                 entries.append((_title(chapter, f"minus {method.label}", learner), values, colour))
     if not entries:
         return None
-    figure = _interval_figure(entries, f"{drawing.shorten(chapter.reference.label)} minus the other, paired by seed")
+    figure = _interval_figure(entries, f"{drawing.shorten(chapter.reference.label)} minus the other")
     figure.axes[0].axvline(0, color=INK, linewidth=0.9)
     return figure
 
@@ -102,7 +102,7 @@ def _title(chapter: Chapter, label: str, learner: str) -> str:
 
 def _interval_figure(entries: Sequence[tuple[str, list[float], str]], label: str) -> Figure:
     with mpl.rc_context(STYLE):
-        figure = drawing.new_figure(drawing.WIDTH, 1.0 + 0.48 * len(entries))
+        figure = drawing.new_figure(drawing.NARROW, 0.9 + 0.45 * len(entries))
         ax = figure.subplots()
         for row, (_, values, colour) in enumerate(entries):
             _draw_interval(ax, row, values, colour)
@@ -111,6 +111,7 @@ def _interval_figure(entries: Sequence[tuple[str, list[float], str]], label: str
         ax.set_xlabel(label)
         ax.grid(axis="x", color=MUTED, alpha=0.25, linewidth=0.6)
         ax.tick_params(axis="y", length=0)
+        ax.xaxis.set_major_locator(MaxNLocator(6))
     return figure
 
 

@@ -17,7 +17,9 @@ OTHER_COLOURS = ("#7a6a00", "#5a56b8", "#a8324a", "#3d7a8a")
 LINES = ("-", (0, (5, 2)), (0, (5, 2, 1, 2)), (0, (1.5, 1.5)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)))
 """Methods differ in their lines too, for eyes and printers that do not tell their colours apart."""
 WIDTH = 6.6
-"""Inches; the page shows figures at their own size where there is room."""
+"""Inches, of figures with several panels."""
+NARROW = 5.0
+"""Inches, of figures with one panel: small enough to be seen whole on a phone."""
 STYLE: Any = {
     "font.size": 10,
     "axes.titlesize": 10,
@@ -82,7 +84,7 @@ def panels(count: int, *, height: float, columns: int = 2) -> tuple[Figure, list
     """A figure with `count` panels side by side, in rows of at most `columns`; panels share the vertical axis."""
     across = min(count, columns)
     down = -(-count // across)
-    figure = new_figure(WIDTH if across > 1 else 5.6, height * down)
+    figure = new_figure(WIDTH if across > 1 else NARROW, height * down)
     axes = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
     for ax in axes[count:]:
         ax.remove()

@@ -34,7 +34,8 @@ def coverage_figure(chapter: Chapter) -> Figure:
         columns = len(methods) if len(methods) * len(chapter.members) <= 14 else 2 if len(methods) > 1 else 1
         down = -(-len(methods) // columns)
         rows = max(len(method.finished) for method in methods)
-        figure = drawing.new_figure(drawing.WIDTH, (0.75 + 0.075 * min(longest, 24) + 0.24 * rows) * down)
+        width = drawing.NARROW if columns * len(chapter.members) <= 9 else drawing.WIDTH
+        figure = drawing.new_figure(width, (0.75 + 0.075 * min(longest, 24) + 0.24 * rows) * down)
         axes = figure.subplots(down, columns, squeeze=False).ravel()
         for ax in axes[len(methods) :]:
             ax.set_axis_off()

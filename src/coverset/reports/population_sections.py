@@ -118,8 +118,8 @@ def certificate_section(chapter: Chapter) -> Section | None:
         return None
     first = next(c for method in chapter.methods for c in method.certificates().values())
     told = (
-        f"Computed over all {first['states']:,} joint states and {first['horizon']:,} steps of the game, without "
-        f"sampling, with returns discounted by {first['discounted']['discount']:g}. Regret is what a best "
+        f"Computed over all {first['states']:,} joint states and {counted(first['horizon'], 'step')} of the game, "
+        f"without sampling, with returns discounted by {first['discounted']['discount']:g}. Regret is what a best "
         "response gives away against the best policy for its teammate that sees no more than it does."
     )
     rows = []
