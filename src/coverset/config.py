@@ -170,7 +170,7 @@ class TrainSettings:
     entropy_final: float | None = None
     """Entropy bonus at the end of the run, reached linearly over its second half; constant if not given."""
     reward_scale: float = 1.0
-    """Rewards are multiplied by this before the agent learns from them or reads them; returns are reported unscaled."""
+    """Rewards are multiplied by this before the agent reads them or learns from them; returns are reported unscaled."""
     episodes_per_trial: int = 20
     """Episodes with one partner before memory is cleared."""
     chunk_steps: int = 50_000
@@ -200,6 +200,11 @@ class TrainSettings:
             raise ValueError(
                 f"minibatches must divide envs_per_partner, got {self.minibatches} for {self.envs_per_partner}."
             )
+
+    @property
+    def value_scale(self) -> float:
+        """Values are learned in units of scaled reward a step, so that a far horizon does not make them large."""
+        return self.reward_scale * (1.0 - self.discount if self.discount < 1.0 else 1.0)
 
     def steps_per_update(self, num_partners: int) -> int:
         """Environment steps of one rollout with a pool of that size."""

@@ -173,7 +173,7 @@ class AgentTrainer:
         last_values = self._value_now(state.networks.critic, trials)
         next_values = jnp.concatenate([steps.values[1:], last_values[None]])
         advantage = advantages(
-            steps.reward * s.reward_scale,
+            steps.reward * s.value_scale,
             steps.values,
             next_values,
             steps.trial_over,
