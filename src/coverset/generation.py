@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from coverset.adapters.logs import find_logs
 from coverset.checks import at_least
 from coverset.config import GenerateSettings
 from coverset.envs import registry
@@ -99,6 +100,7 @@ def generate(
     env_parameters: dict[str, Any] | None = None,
     reporter: Reporter | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    logs: Sequence[str] = (),
     **overrides: Any,
 ) -> list[dict[str, Any]]:
     """Train K pairs of best responses and teammates for every seed.
@@ -113,6 +115,7 @@ def generate(
       env_parameters: parameters of the environment, where it is given by name.
       reporter: how to follow the run.
       checkpoint_seconds: training time between two checkpoints; has no influence on the result.
+      logs: further logs beside `metrics.jsonl`: `tensorboard`, `wandb`; no influence on the result either.
       **overrides: fields of `GenerateSettings` that replace the preset's.
     Returns:
       The content of `summary.json` of every seed, in the order of `seeds`.
@@ -121,6 +124,7 @@ def generate(
     if not registry.is_built_in(plan.environment):
         check_environment(plan.environment)
     check_seeds(seeds)
+    loggers = find_logs(logs)
     at_least("checkpoint_seconds", checkpoint_seconds, 0)
     root = Path(out) if out is not None else default_directory(plan)
     if root.exists() and not root.is_dir():
@@ -134,7 +138,9 @@ def generate(
     for group in groups(waiting, plan.settings.seeds_together):
         chosen = {seed: directories[seed] for seed in group}
         job = GenerationJob(plan, group)
-        states, seconds = run_job(job, chosen, reporter or Reporter(), checkpoint_seconds=checkpoint_seconds)
+        states, seconds = run_job(
+            job, chosen, reporter or Reporter(), checkpoint_seconds=checkpoint_seconds, logs=loggers
+        )
         for seed, state in zip(group, states, strict=True):
             _finish(plan, seed, directories[seed], _population(state), seconds)
     return [directories[seed].summary() or {} for seed in seeds]

@@ -6,7 +6,8 @@ newest checkpoint that all its seeds have whole, its log is cut back to that poi
 
 import abc
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,22 @@ class Reporter:
         return False
 
 
+class MetricsLog(abc.ABC):
+    """A log of somebody else's make that gets every row of one run's `metrics.jsonl`, once."""
+
+    @abc.abstractmethod
+    def start(self, directory: RunDirectory, rows: list[dict[str, Any]]) -> None:
+        """Training begins or goes on. Afterwards the log must hold `rows` and nothing else of this run."""
+
+    @abc.abstractmethod
+    def write(self, row: dict[str, Any]) -> None:
+        """Training has come one row further."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Training is done or stopped."""
+
+
 class Job(abc.ABC):
     """A training of several seeds, whose states and reports are stacked on a leading axis."""
 
@@ -80,9 +97,17 @@ def groups(seeds: Sequence[int], size: int) -> Iterable[tuple[int, ...]]:
 
 
 def run_job(
-    job: Job, directories: dict[int, RunDirectory], reporter: Reporter, *, checkpoint_seconds: float
+    job: Job,
+    directories: dict[int, RunDirectory],
+    reporter: Reporter,
+    *,
+    checkpoint_seconds: float,
+    logs: Sequence[Callable[[], MetricsLog]] = (),
 ) -> tuple[list[PyTree], float]:
     """Train to the end. Returns the state of every seed, and seconds per seed.
+
+    Args:
+      logs: makers of further logs; each run directory gets one of each.
 
     Raises:
       Stopped: the reporter asked for it; a checkpoint has been written.
@@ -92,21 +117,44 @@ def run_job(
     done, state = _restore(job, directories, reporter)
     reporter.start(job.title, seeds, done * job.steps_per_chunk, job.num_chunks * job.steps_per_chunk)
     clock = Clock(directories[seeds[0]].path / "timing.json", checkpoint_seconds)
-    for chunk in range(done, job.num_chunks):
-        state, report = job.advance(chunk, state)
-        reports = unstack(jax.device_get(report), len(seeds))
-        rows = [job.row(chunk, one) for one in reports]
-        _check_finite(job, seeds, reports, rows)
-        for directory, row in zip(directories.values(), rows, strict=True):
-            directory.append_metrics(row)
-        reporter.chunk(rows[0]["env_steps"], job.status(rows))
-        last, stopping = chunk + 1 == job.num_chunks, reporter.should_stop()
-        if stopping or last or clock.checkpoint_due():
-            _save(directories, chunk + 1, state)
-            clock.save()
-        if stopping and not last:
-            raise Stopped(f"Stopped after {rows[0]['env_steps']:,} steps; the run can be resumed.")
+    with _opened(directories, logs) as write:
+        for chunk in range(done, job.num_chunks):
+            state, report = job.advance(chunk, state)
+            reports = unstack(jax.device_get(report), len(seeds))
+            rows = [job.row(chunk, one) for one in reports]
+            _check_finite(job, seeds, reports, rows)
+            write(rows)
+            reporter.chunk(rows[0]["env_steps"], job.status(rows))
+            last, stopping = chunk + 1 == job.num_chunks, reporter.should_stop()
+            if stopping or last or clock.checkpoint_due():
+                _save(directories, chunk + 1, state)
+                clock.save()
+            if stopping and not last:
+                raise Stopped(f"Stopped after {rows[0]['env_steps']:,} steps; the run can be resumed.")
     return unstack_state(state, len(seeds)), clock.seconds() / len(seeds)
+
+
+@contextmanager
+def _opened(
+    directories: dict[int, RunDirectory], makers: Sequence[Callable[[], MetricsLog]]
+) -> Iterator[Callable[[list[dict[str, Any]]], None]]:
+    """Give a function that writes a row for every seed, to `metrics.jsonl` first, and close all logs in the end."""
+    logs = {seed: [make() for make in makers] for seed in directories}
+
+    def write(rows: list[dict[str, Any]]) -> None:
+        for (seed, directory), row in zip(directories.items(), rows, strict=True):
+            directory.append_metrics(row)
+            for log in logs[seed]:
+                log.write(row)
+
+    try:
+        for seed, directory in directories.items():
+            for log in logs[seed]:
+                log.start(directory, directory.rows())
+        yield write
+    finally:
+        for log in (log for of_seed in logs.values() for log in of_seed):
+            log.close()
 
 
 def unstack(tree: PyTree, count: int) -> list[PyTree]:

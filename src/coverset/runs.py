@@ -6,6 +6,7 @@ DIR/seed-0/config.json        everything needed to run it again
            policies.safetensors, summary.json, figures/    when it is done
 """
 
+import json
 import platform
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
@@ -108,6 +109,12 @@ class RunDirectory:
         """Add one row to the log."""
         with self.metrics_path.open("ab") as file:
             file.write(json_line(row))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The log so far."""
+        if not self.metrics_path.exists():
+            return []
+        return [json.loads(line) for line in self.metrics_path.read_text().splitlines()]
 
     def rewind(self, chunk: int) -> None:
         """Forget what came after the checkpoint that training goes on from: log rows, and checkpoints of no use."""

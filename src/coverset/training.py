@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from coverset.adapters.logs import find_logs
 from coverset.adhoc.plastic import make_plastic
 from coverset.adhoc.pool import PartnerPool
 from coverset.adhoc.saved import save_agent
@@ -78,6 +79,7 @@ def train(
     resume: bool = False,
     reporter: Reporter | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    logs: Sequence[str] = (),
     **overrides: Any,
 ) -> list[dict[str, Any]]:
     """Train an ad hoc agent with the teammates of every seed of a generation run.
@@ -92,11 +94,13 @@ def train(
       resume: go on with agents whose training was stopped or killed, and skip those that are done.
       reporter: how to follow the training.
       checkpoint_seconds: time between two checkpoints.
+      logs: further logs beside `metrics.jsonl`: `tensorboard`, `wandb`; no influence on the result either.
       **overrides: fields of `TrainSettings` that replace the preset's.
     Returns:
       The content of the agents' `summary.json`, in the order of the seeds.
     """
     one_of("learner", learner, LEARNERS)
+    loggers = find_logs(logs)
     if seat not in (0, 1):
         raise ValueError(f"seat must be 0 or 1, got {seat}.")
     runs = {seed: read_run(path) for seed, path in seed_directories(Path(directory), seeds).items()}
@@ -119,7 +123,9 @@ def train(
     for group in groups(waiting, settings.seeds_together):
         chosen = {seed: agents[seed] for seed in group}
         job = AgentJob(plan, group, [pools[seed] for seed in group])
-        states, seconds = run_job(job, chosen, reporter or Reporter(), checkpoint_seconds=checkpoint_seconds)
+        states, seconds = run_job(
+            job, chosen, reporter or Reporter(), checkpoint_seconds=checkpoint_seconds, logs=loggers
+        )
         for seed, state in zip(group, states, strict=True):
             policy = job.trainer.policy(state.networks)
             _finish(plan, seed, agents[seed], policy, env_steps=job.num_chunks * job.steps_per_chunk, seconds=seconds)

@@ -45,6 +45,8 @@ class Generate:
     """Training time between two checkpoints; has no influence on the result."""
     env_args: tuple[str, ...] = field(default=())
     """Parameters of the environment as NAME=VALUE, values as JSON or plain text."""
+    log: tuple[str, ...] = ()
+    """Further logs beside metrics.jsonl: tensorboard, wandb."""
     json: bool = False
     """Print one JSON object on standard output and nothing else there."""
 
@@ -70,6 +72,7 @@ def main(arguments: list[str]) -> int:
                 resume=command.resume,
                 env_parameters=key_values("env_args", command.env_args),
                 reporter=progress,
+                logs=command.log,
                 checkpoint_seconds=command.checkpoint_seconds,
                 **overrides,
             )

@@ -42,6 +42,8 @@ class Train:
     """The agent's seat, 0 or 1."""
     resume: bool = False
     """Go on with training that was stopped or killed, and skip agents that are done."""
+    log: tuple[str, ...] = ()
+    """Further logs beside metrics.jsonl: tensorboard, wandb."""
     json: bool = False
     """Print one JSON object on standard output and nothing else there."""
 
@@ -67,6 +69,7 @@ def main(arguments: list[str]) -> int:
                 seat=command.seat,
                 resume=command.resume,
                 reporter=progress,
+                logs=command.log,
                 **overrides,
             )
         except Stopped as stopped:
