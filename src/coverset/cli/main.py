@@ -1,5 +1,6 @@
 """The command line: finds the command, and turns the caller's mistakes into one sentence and exit code 2."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -33,7 +34,8 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point of the `coverset` program."""
+    """Entry point of the `coverset` program. `module:function` may lie in the current directory, as for `python -m`."""
+    sys.path.append(os.getcwd())
     sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
 
 
