@@ -30,6 +30,8 @@ Examples:
 """
 
 BAD_INPUT = 2
+HOST_FAULT = "CpuCallback error"
+"""How JAX reports that Python code which a compiled program called, such as somebody's partner, has failed."""
 INTERRUPTED = 130
 
 
@@ -53,6 +55,11 @@ def run(arguments: list[str]) -> int:
         return _command(arguments[0])(arguments[1:])
     except (ValueError, TypeError, OSError) as error:
         print(f"coverset: {_sentence(error)}", file=sys.stderr)
+        return BAD_INPUT
+    except RuntimeError as error:
+        if HOST_FAULT not in str(error):
+            raise
+        print(f"coverset: {str(error).splitlines()[-1].partition(': ')[2]}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         print("coverset: interrupted.", file=sys.stderr)
