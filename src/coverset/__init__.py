@@ -8,6 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from coverset.adhoc.exported import export_agent as export_agent
+    from coverset.adhoc.exported import load_exported as load_exported
     from coverset.adhoc.saved import load_agent as load_agent
     from coverset.analysis import solve as solve
     from coverset.envs.base import Environment as Environment
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from coverset.policies.population import load_population as load_population
     from coverset.policies.scripted import heuristics as heuristics
     from coverset.reporting import report as report
+    from coverset.study.crossplay import crossplay as crossplay
     from coverset.study.reproduction import reproduce as reproduce
+    from coverset.study.tuning import tune as tune
     from coverset.training import train as train
 
 _PUBLIC = {
@@ -29,17 +33,21 @@ _PUBLIC = {
     "Policy": "coverset.policies.base:Policy",
     "Population": "coverset.policies.population:Population",
     "check_environment": "coverset.envs.conformance:check_environment",
+    "crossplay": "coverset.study.crossplay:crossplay",
     "environment_names": "coverset.envs.registry:names",
     "evaluate": "coverset.measuring:evaluate",
+    "export_agent": "coverset.adhoc.exported:export_agent",
     "generate": "coverset.generation:generate",
     "heuristics": "coverset.policies.scripted:heuristics",
     "load_agent": "coverset.adhoc.saved:load_agent",
+    "load_exported": "coverset.adhoc.exported:load_exported",
     "load_population": "coverset.policies.population:load_population",
     "make": "coverset.envs.registry:make",
     "report": "coverset.reporting:report",
     "reproduce": "coverset.study.reproduction:reproduce",
     "solve": "coverset.analysis:solve",
     "train": "coverset.training:train",
+    "tune": "coverset.study.tuning:tune",
 }
 
 __all__ = [
@@ -47,17 +55,21 @@ __all__ = [
     "Policy",
     "Population",
     "check_environment",
+    "crossplay",
     "environment_names",
     "evaluate",
+    "export_agent",
     "generate",
     "heuristics",
     "load_agent",
+    "load_exported",
     "load_population",
     "make",
     "report",
     "reproduce",
     "solve",
     "train",
+    "tune",
 ]
 
 

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 
 from coverset.adapters.guests import load_guest
+from coverset.adhoc.exported import load_any_agent
 from coverset.adhoc.pool import PartnerPool
-from coverset.adhoc.saved import load_agent_policy
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.policies.base import Policy
@@ -121,7 +121,7 @@ def load_stacked(path: Path, environment: Environment) -> Policy:
     """The teammates of a run or of one of its seeds, or an agent alone, stacked on a leading axis."""
     file = path if path.is_file() else path / AGENT_FILE
     if file.is_file() and file.name != POLICIES_FILE:
-        policy, about = load_agent_policy(file)
+        policy, about = load_any_agent(file)
         check_same_environment(str(path), about, environment)
         return jax.tree.map(lambda x: jnp.asarray(x)[None], policy)
     policies = path if path.is_file() else path / POLICIES_FILE

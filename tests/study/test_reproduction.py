@@ -145,6 +145,12 @@ def test_bad_choices_are_named(tmp_path: Path, changes: dict, words: str) -> Non
     assert not any(tmp_path.iterdir())
 
 
+def test_a_file_is_no_place_for_a_study(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="out must be a directory"):
+        coverset.reproduce(["matrix"], out=tmp_path / "file", **CHOICE)
+
+
 def test_lists_become_tuples() -> None:
     assert settings_overrides("generation", {"hidden_sizes": [3, 4]}, GenerateSettings) == {"hidden_sizes": (3, 4)}
 

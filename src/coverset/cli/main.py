@@ -10,10 +10,13 @@ COMMANDS = {
     "train": "train an ad hoc agent with generated teammates",
     "evaluate": "measure agents with held-out partners",
     "reproduce": "the whole study of the paper, resumable, ending in the report",
+    "crossplay": "play any population, agent or heuristic with any other",
+    "tune": "choose alpha for BRDiv or LIPO as the paper did",
+    "export": "write an agent as a file that runs with jax alone",
     "certify": "solve a small environment exactly around generated teammates",
     "solve": "the exact minimum coverage set of a matrix game",
-    "report": "one page with every figure and table of a study",
     "studio": "watch runs and play with them in a browser",
+    "report": "one page with every figure and table of a study",
     "demo": "generate teammates for the matrix game by three methods and compare them",
 }
 

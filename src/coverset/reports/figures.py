@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def cross_play_figure(summaries: list[dict[str, Any]]) -> Figure:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(max(4.2, 1.5 + 0.62 * size) * len(summaries), 2.4 + 0.55 * size), layout="constrained")
         axes = figure.subplots(1, len(summaries), squeeze=False)[0]
-        top = max(np.max(summary["cross_play"]) for summary in summaries)
+        top = float(max(np.max(summary["cross_play"]) for summary in summaries))
         for ax, summary in zip(axes, summaries, strict=True):
             _heat_map(ax, summary, top)
     return figure
@@ -47,18 +48,38 @@ def cross_play_figure(summaries: list[dict[str, Any]]) -> Figure:
 
 def _heat_map(ax: Axes, summary: dict[str, Any], top: float) -> None:
     matrix = np.array(summary["cross_play"])
-    low = min(0.0, matrix.min())
-    ax.imshow(matrix, cmap="viridis", vmin=low, vmax=top)
-    for (i, j), value in np.ndenumerate(matrix):
-        bright = (value - low) / (top - low + 1e-9) > 0.6
-        weight = "bold" if i == j else "normal"
-        ax.text(j, i, f"{value:.3g}", ha="center", va="center", color="black" if bright else "white", weight=weight)
+    draw_matrix(ax, matrix, top, bold_diagonal=True)
     names = [covered or "none" for covered in summary["covers"]]
     ax.set_xticks(range(len(matrix)), [f"{n + 1}" for n in range(len(matrix))])
     ax.set_yticks(range(len(matrix)), [f"{n + 1}: {name}" for n, name in enumerate(names)])
     ax.set(xlabel="teammate", ylabel="best response: what it covers")
     ax.set_title(f"{summary['env']}, {summary['method']}, seed {summary['seed']}{_found(summary)}")
+
+
+def draw_matrix(ax: Axes, matrix: np.ndarray, top: float, *, bold_diagonal: bool = False) -> None:
+    """Coloured cells with their numbers in them, from 0 or the lowest number to `top`."""
+    low = min(0.0, matrix.min())
+    ax.imshow(matrix, cmap="viridis", vmin=low, vmax=top)
+    for (i, j), value in np.ndenumerate(matrix):
+        bright = (value - low) / (top - low + 1e-9) > 0.6
+        weight = "bold" if bold_diagonal and i == j else "normal"
+        ax.text(j, i, f"{value:.3g}", ha="center", va="center", color="black" if bright else "white", weight=weight)
     ax.spines[:].set_visible(False)
+
+
+def returns_figure(
+    matrix: np.ndarray, *, rows: Sequence[str], columns: Sequence[str], labels: tuple[str, str], title: str
+) -> Figure:
+    """A heat map of the mean returns of any two groups of policies; `labels` name the groups of rows and columns."""
+    height, width = matrix.shape
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(3.2 + 0.62 * width, 2.4 + 0.45 * height), layout="constrained")
+        ax = figure.subplots()
+        draw_matrix(ax, matrix, float(matrix.max()))
+        ax.set_xticks(range(width), columns, rotation=45 if width > 1 else 0, ha="right" if width > 1 else "center")
+        ax.set_yticks(range(height), rows)
+        ax.set(ylabel=labels[0], xlabel=labels[1], title=title)
+    return figure
 
 
 def _found(summary: dict[str, Any]) -> str:

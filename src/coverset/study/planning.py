@@ -59,6 +59,7 @@ def plan_study(
         if not given:
             raise ValueError(f"{name} must name at least one, got none.")
     check_seeds(seeds)
+    check_out(Path(out))
     for learner in learners:
         one_of("learner", learner, LEARNERS)
     overrides = {
@@ -76,6 +77,12 @@ def plan_study(
     for unit in units:
         unit.check()
     return units
+
+
+def check_out(out: Path) -> None:
+    """Raise if runs cannot go below `out`."""
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"out must be a directory, but {out} is a file.")
 
 
 def settings_overrides(name: str, given: Mapping[str, Any], settings: type) -> dict[str, Any]:

@@ -1,0 +1,114 @@
+"""`coverset crossplay`: anybody with anybody."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from coverset.cli.options import read_options
+from coverset.cli.shared import enable_compilation_cache, key_values
+
+if TYPE_CHECKING:
+    from coverset.study.crossplay import CrossPlay
+
+DESCRIPTION = """Play every policy of A, in seat 0, with every policy of B, in seat 1. Each is a path (one seed of a
+generation run, whose best responses sit in seat 0 and whose teammates in seat 1; an agent; an exported agent),
+`heuristics`, the name of a heuristic, or module:function, somebody's own agent. Prints mean returns with
+95% intervals over trials.
+
+Examples:
+  coverset crossplay runs/matrix-lbrdiv-fast/seed-0 runs/matrix-brdiv-fast/seed-0
+  coverset crossplay runs/matrix-lbrdiv-fast/seed-0/rl2 heuristics --out rl2.png
+  coverset crossplay heuristics H3 --env reaching --json
+"""
+FIGURES = (".png", ".svg")
+
+
+@dataclass(frozen=True)
+class Crossplay:
+    """Options of the command."""
+
+    a: tyro.conf.Positional[str]
+    """Who sits in seat 0."""
+    b: tyro.conf.Positional[str]
+    """Who sits in seat 1."""
+    env: str | None = None
+    """Environment; needed only where neither A nor B is a path."""
+    env_args: tuple[str, ...] = field(default=())
+    """Parameters of that environment as NAME=VALUE."""
+    roles: tuple[str, str] = ("best-responses", "teammates")
+    """Which half of a population A and B stand for."""
+    trials: int = 128
+    """Trials of each pair."""
+    episodes: int = 20
+    """Episodes of a trial, over which memories are kept."""
+    seed: int = 0
+    """What chance draws from."""
+    out: Path | None = None
+    """Draw the matrix as a heat map into this file (.png or .svg)."""
+    json: bool = False
+    """Print one JSON object on standard output and nothing else there."""
+
+
+def main(arguments: list[str]) -> int:
+    """Parse, run, print."""
+    command = read_options(Crossplay, arguments, command="crossplay", description=DESCRIPTION)
+    if command.out is not None and command.out.suffix not in FIGURES:
+        raise ValueError(f"out must end in {' or '.join(FIGURES)}, got '{command.out}'.")
+    if command.env_args and command.env is None:
+        raise ValueError("env_args need --env: paths know the parameters of their environment themselves.")
+    enable_compilation_cache()
+
+    from coverset.study.crossplay import crossplay
+
+    with Console(stderr=True).status("Playing"):
+        played = crossplay(
+            command.a,
+            command.b,
+            env=command.env,
+            env_parameters=key_values("env_args", command.env_args),
+            roles=command.roles,
+            trials=command.trials,
+            episodes=command.episodes,
+            seed=command.seed,
+        )
+    if command.out is not None:
+        _draw(played, command.out)
+    if command.json:
+        print(json.dumps(played.to_json()))
+    else:
+        _show(played)
+    return 0
+
+
+def _draw(played: "CrossPlay", path: Path) -> None:
+    from coverset.reports.figures import returns_figure, save_figure
+
+    labels = (f"seat 0: {played.first.source}", f"seat 1: {played.second.source}")
+    names = {"rows": played.first.names, "columns": played.second.names}
+    title = f"{played.environment}: mean return"
+    save_figure(path, returns_figure(played.means, **names, labels=labels, title=title))
+
+
+def _show(played: "CrossPlay") -> None:
+    """Seat 0 down, seat 1 across; below each mean half the width of its interval, for the columns' sake."""
+    table = Table(title=escape(f"{played.environment}: {played.first.source} with {played.second.source}"))
+    table.add_column("", no_wrap=True)
+    for name in played.second.names:
+        table.add_column(escape(name), justify="right")
+    for row, name in enumerate(played.first.names):
+        table.add_row(escape(name), *(_cell(played, row, column) for column in range(len(played.second.names))))
+    Console().print(table)
+    trials, episodes = played.returns.shape[2:]
+    print(f"Mean return over {trials} trials of {episodes} episodes, with 95% intervals over trials.")
+
+
+def _cell(played: "CrossPlay", row: int, column: int) -> str:
+    interval = played.interval(row, column)
+    reach = interval.high - interval.mean
+    return f"{interval.mean:.3g}" + ("" if reach == float("inf") else f"\n± {reach:.2g}")

@@ -1,0 +1,43 @@
+"""`coverset export`: an agent for people without coverset."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from coverset.cli.options import read_options
+
+DESCRIPTION = """Write one step of an agent, weights included, as a file that runs with jax and flatbuffers alone. It
+takes (key, observation, reward, done, memory) and gives (action, memory); docs/study.md shows how to call it.
+
+Example:
+  coverset export runs/matrix-lbrdiv-fast/seed-0/rl2 --out matrix-agent.zip
+"""
+
+
+@dataclass(frozen=True)
+class Export:
+    """Options of the command."""
+
+    agent: tyro.conf.Positional[Path]
+    """Directory or file of an agent made by coverset train."""
+    out: Path | None = None
+    """The file (default: agent.zip beside the agent)."""
+    json: bool = False
+    """Print one JSON object on standard output and nothing else there."""
+
+
+def main(arguments: list[str]) -> int:
+    """Parse, write, print."""
+    command = read_options(Export, arguments, command="export", description=DESCRIPTION)
+
+    from coverset.adhoc.exported import export_agent, load_exported
+
+    path = export_agent(command.agent, command.out)
+    about = load_exported(path).about
+    if command.json:
+        print(json.dumps({"file": str(path), "bytes": path.stat().st_size, "about": about}))
+    else:
+        print(f"{path}: seat {about['seat']} of {about['env']}, {path.stat().st_size / 1024:.0f} KB")
+    return 0

@@ -1,0 +1,146 @@
+"""One side of a cross-play table: who sits there, found by a path or a name, and checked against the seat."""
+
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from coverset.adapters.guests import load_guest
+from coverset.adhoc.agent import AdHocPolicy, feature_size
+from coverset.adhoc.exported import ExportedPolicy, load_any_agent
+from coverset.adhoc.plastic import PlasticPolicy
+from coverset.checks import one_of
+from coverset.envs import registry
+from coverset.envs.base import Environment
+from coverset.evaluation.cross_play import member_count
+from coverset.partners import AGENT_FILE
+from coverset.policies.base import Policy
+from coverset.policies.networks import NetworkPolicy
+from coverset.policies.population import FORMAT as POPULATION_FORMAT
+from coverset.policies.population import Population, load_population
+from coverset.policies.scripted import heuristics, stack
+from coverset.runs import RunDirectory
+from coverset.storage import jsonable, load_tensors
+
+ROLES = ("best-responses", "teammates")
+"""Halves of a population; best responses belong in seat 0, teammates in seat 1."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a path holds, and what it was made for."""
+
+    content: Population | Policy
+    about: dict[str, Any]
+
+    @property
+    def env(self) -> str:
+        return self.about["env"]
+
+    @property
+    def env_parameters(self) -> dict[str, Any]:
+        return self.about["env_parameters"]
+
+
+@dataclass(frozen=True)
+class Side:
+    """Policies stacked on a leading axis, with a name for each."""
+
+    source: str
+    policies: Policy
+    names: tuple[str, ...]
+
+
+def find_saved(name: str) -> Saved | None:
+    """What a path holds; None for a name that looks like none."""
+    path = Path(name)
+    if not path.exists():
+        if ":" not in name and (path.suffix or len(path.parts) > 1):
+            raise ValueError(f"{path} does not exist.")
+        return None
+    file = _file(path)
+    if not zipfile.is_zipfile(file) and load_tensors(file)[1].get("format") == POPULATION_FORMAT:
+        return Saved(*load_population(file))
+    return Saved(*load_any_agent(file))
+
+
+def _file(path: Path) -> Path:
+    """The file of policies that a path means."""
+    if path.is_file():
+        return path
+    for file in (path / AGENT_FILE, RunDirectory(path).policies_path):
+        if file.is_file():
+            return file
+    seeds = sorted(seed for seed in path.glob("seed-*") if RunDirectory(seed).policies_path.is_file())
+    hint = f": choose one of its seeds, such as {seeds[0]}." if seeds else "."
+    raise ValueError(f"{path} holds neither an agent nor generated policies{hint}")
+
+
+def make_side(name: str, saved: Saved | None, env: str, environment: Environment, *, seat: int, role: str) -> Side:
+    """The policies that `name` means in a seat; raises ValueError where they cannot sit there."""
+    if saved is None and ":" in name:
+        return Side(name, load_guest(name, environment, seat=seat), (name,))
+    if saved is None:
+        return _heuristics(name, env, environment)
+    _check_environment(name, saved, env, environment)
+    if isinstance(saved.content, Population):
+        policies: Policy = getattr(saved.content, role.replace("-", "_"))
+        title = role.removesuffix("s").replace("-", " ")
+        side = Side(name, policies, tuple(f"{title} {n + 1}" for n in range(member_count(policies))))
+    else:
+        _check_trained_seat(name, saved, environment, seat)
+        alone = jax.tree.map(lambda x: jnp.asarray(x)[None], saved.content)
+        side = Side(name, alone, (str(saved.about.get("learner", "agent")),))
+    _check_shapes(name, side.policies, environment, seat)
+    return side
+
+
+def _heuristics(name: str, env: str, environment: Environment) -> Side:
+    known = heuristics(environment)
+    if not known:
+        raise ValueError(f"{env} has no heuristics: name the path of a population or an agent, not '{name}'.")
+    one_of("policy", name, ["heuristics", *known])
+    chosen = [*known] if name == "heuristics" else [name]
+    return Side(name, stack([known[one] for one in chosen]), tuple(chosen))
+
+
+def _check_environment(name: str, saved: Saved, env: str, environment: Environment) -> None:
+    """Raise unless both were made for the same game, parameters included."""
+    made_for = registry.make(saved.env, **saved.env_parameters)
+    if saved.env != env:
+        raise ValueError(f"{name} was made for environment '{saved.env}', not '{env}'.")
+    mine, theirs = (jsonable(registry.parameters_of(one)) for one in (environment, made_for))
+    for field in sorted(mine.keys() | theirs.keys()):
+        if mine.get(field) != theirs.get(field):
+            raise ValueError(f"{name} was made for {field} {theirs.get(field)} of '{env}', not {mine.get(field)}.")
+
+
+def _check_trained_seat(name: str, saved: Saved, environment: Environment, seat: int) -> None:
+    trained = saved.about.get("seat", seat)
+    if trained != seat and not environment.seats_alike:
+        raise ValueError(f"{name} was trained for seat {trained}, and the seats of '{saved.env}' are not alike.")
+
+
+def _check_shapes(name: str, policy: Policy, environment: Environment, seat: int) -> None:
+    reads, chooses = _shape(policy)
+    wanted = environment.observation_size, environment.num_actions[seat]
+    if (reads, chooses) != wanted:
+        raise ValueError(
+            f"{name} reads {reads} numbers and chooses among {chooses} actions, but seat {seat} has {wanted[0]} and "
+            f"{wanted[1]}."
+        )
+
+
+def _shape(policy: Policy) -> tuple[int, int]:
+    """How many numbers a policy reads, and among how many actions it chooses."""
+    match policy:
+        case AdHocPolicy(actor=actor, num_actions=actions):
+            return actor.encoder.sizes[0] - feature_size(0, actions, recurrent=actor.recurrent), actions
+        case PlasticPolicy(library=NetworkPolicy(mlp=mlp)) | NetworkPolicy(mlp=mlp):
+            return mlp.sizes[0], mlp.sizes[-1]
+        case ExportedPolicy():
+            return policy.observation_size, policy.num_actions
+    raise TypeError(f"A policy of type {type(policy).__name__} does not tell its shape.")

@@ -1,0 +1,191 @@
+"""Exported agents run without coverset and choose the same actions; files of other shapes are refused by name."""
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+
+from coverset.adhoc.agent import AdHocPolicy, create_actor
+from coverset.adhoc.exported import export_agent, load_exported
+from coverset.adhoc.plastic import make_plastic
+from coverset.adhoc.pool import PartnerPool
+from coverset.adhoc.saved import load_agent, load_agent_policy, save_agent
+from coverset.envs.matrix import MatrixGame
+from coverset.evaluation.cross_play import cross_play, member_count
+from coverset.partners import load_stacked
+from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.population import Population
+from coverset.storage import DamagedFile
+from coverset.types import Percept
+
+ABOUT = {"env": "matrix", "env_parameters": {}, "seat": 0, "seed": 7}
+STEPS = 12
+
+OUTSIDE = """
+import json, sys, zipfile
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("coverset", "equinox"):
+            raise ImportError(f"{name} is blocked")
+
+sys.meta_path.insert(0, Blocked())
+import jax
+from jax import export
+
+with zipfile.ZipFile(sys.argv[1]) as archive:
+    start = export.deserialize(bytearray(archive.read("initial_memory.bin"))).call
+    step = export.deserialize(bytearray(archive.read("step.bin"))).call
+memory, key, actions = start(), jax.random.key(3), []
+for observation, reward, done in json.loads(sys.argv[2]):
+    key, now = jax.random.split(key)
+    action, memory = step(now, jax.numpy.array(observation), jax.numpy.float32(reward), jax.numpy.bool_(done), memory)
+    actions.append(int(action))
+assert "coverset" not in sys.modules
+print(json.dumps(actions))
+"""
+
+
+def pairs(sharpness: float = 50.0) -> Population:
+    """Two pairs that choose the first action or the second: always, unless less sharp."""
+    always = NetworkPolicy(MLP((jnp.zeros((2, 1, 3)),), (sharpness * jnp.eye(3)[:2],)))
+    return Population(always, always)
+
+
+def make_agent(directory: Path, kind: str) -> Path:
+    """A saved agent of the matrix game: untrained networks, whose actions are all but uniform, so that keys matter."""
+    if kind == "plastic":
+        policy = make_plastic(jax.random.key(0), MatrixGame(), pairs(2.0))
+    else:
+        policy = AdHocPolicy(create_actor(jax.random.key(0), 1, 3, (5,), 6, recurrent=kind == "rl2"), 3, 0.5)
+    save_agent(directory / "agent.safetensors", policy, {"learner": kind, **ABOUT})
+    return directory
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> dict[str, Path]:
+    """Exported agents by kind."""
+    return {
+        kind: export_agent(make_agent(tmp_path_factory.mktemp(kind), kind))
+        for kind in ("rl2", "feedforward", "plastic")
+    }
+
+
+@pytest.mark.parametrize("kind", ["rl2", "plastic"])
+def test_without_coverset_it_chooses_the_same_actions(files: dict[str, Path], kind: str) -> None:
+    chance = np.random.default_rng(0)
+    seen = [([float(chance.normal())], float(n % 5), bool(n % 3 == 0)) for n in range(STEPS)]
+    seen[0] = (seen[0][0], 0.0, False)
+    program = [sys.executable, "-c", OUTSIDE, str(files[kind]), json.dumps(seen)]
+    printed = subprocess.run(program, capture_output=True, text=True, timeout=300)
+    assert printed.returncode == 0, printed.stderr
+    agent = load_agent(files[kind].parent, seed=3)
+    wanted = [agent.act(*step) for step in seen]
+    assert json.loads(printed.stdout) == wanted
+    assert len(set(wanted)) > 1
+
+
+@pytest.mark.parametrize("kind", ["rl2", "plastic"])
+def test_as_a_partner_it_plays_as_the_agent_itself(files: dict[str, Path], kind: str) -> None:
+    """Through every `vmap` of cross-play, with members, partners and trials, and memory kept over episodes."""
+    original, _ = load_agent_policy(files[kind].parent / "agent.safetensors")
+    loaded = load_exported(files[kind])
+    played = [
+        cross_play(
+            jax.random.key(1),
+            MatrixGame(),
+            jax.tree.map(lambda x: x[None], policy),
+            pairs().teammates,
+            trials=8,
+            episodes=4,
+        ).returns
+        for policy in (original, loaded)
+    ]
+    np.testing.assert_array_equal(*played)
+
+
+def test_a_file_says_what_it_is_for_and_is_the_same_every_time(files: dict[str, Path], tmp_path: Path) -> None:
+    loaded = load_exported(files["rl2"])
+    assert (loaded.observation_size, loaded.num_actions) == (1, 3)
+    assert loaded.about["env"] == "matrix"
+    assert loaded.about["learner"] == "rl2"
+    again = export_agent(files["rl2"].parent / "agent.safetensors", tmp_path / "again.zip")
+    assert again.read_bytes() == files["rl2"].read_bytes()
+    with zipfile.ZipFile(again) as archive:
+        program = export.deserialize(bytearray(archive.read("step.bin"))).mlir_module()
+    assert ".py" not in program
+    assert load_exported(again).programs == loaded.programs
+
+
+def test_it_is_a_partner_among_others(files: dict[str, Path]) -> None:
+    stacked = load_stacked(files["rl2"], MatrixGame())
+    assert member_count(stacked) == 1
+    pool = PartnerPool((stacked, pairs().teammates))
+    again = PartnerPool((load_stacked(files["rl2"], MatrixGame()), pairs().teammates))
+    assert jax.tree.structure(pool) == jax.tree.structure(again)
+    percepts = Percept(jnp.ones((3, 2, 1)), jnp.zeros((3, 2)), jnp.ones((3, 2), bool))
+    actions, _ = pool.act(jax.random.split(jax.random.key(0), (3, 2)), percepts, pool.initial_memories(2))
+    assert actions.shape == (3, 2)
+    assert actions[1:].tolist() == [[0, 0], [1, 1]]
+
+
+def changed(source: Path, target: Path, **parts: bytes) -> Path:
+    """A copy of an exported agent with some of its parts replaced."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, parts.get(name.partition(".")[0], old.read(name)))
+    return target
+
+
+def about_of(source: Path, **changes) -> bytes:
+    with zipfile.ZipFile(source) as archive:
+        return json.dumps({**json.loads(archive.read("about.json")), **changes}).encode()
+
+
+def test_other_shapes_are_refused_by_the_field_that_differs(files: dict[str, Path], tmp_path: Path) -> None:
+    source = files["rl2"]
+    wide = changed(source, tmp_path / "wide.zip", about=about_of(source, observation_size=4))
+    with pytest.raises(DamagedFile, match=r"observation must be float32\[4\], got float32\[1\]"):
+        load_exported(wide)
+    with zipfile.ZipFile(files["feedforward"]) as archive:
+        other = archive.read("initial_memory.bin")
+    mixed = changed(files["plastic"], tmp_path / "mixed.zip", initial_memory=other)
+    with pytest.raises(DamagedFile, match=r"memory\[1\] must be|a step has"):
+        load_exported(mixed)
+    unknown = changed(source, tmp_path / "unknown.zip", about=about_of(source, num_actions="three"))
+    with pytest.raises(DamagedFile, match="num_actions"):
+        load_exported(unknown)
+
+
+def test_programs_that_call_outside_are_refused(files: dict[str, Path], tmp_path: Path) -> None:
+    """Linear algebra is such a call; no agent needs it."""
+    start = jax.jit(lambda: (jnp.bool_(False), jnp.linalg.cholesky(jnp.eye(2))))
+    caller = changed(files["rl2"], tmp_path / "caller.zip", initial_memory=bytes(export.export(start)().serialize()))
+    with pytest.raises(DamagedFile, match="calls 'lapack"):
+        load_exported(caller)
+
+
+def test_damage_and_other_files_are_named(files: dict[str, Path], tmp_path: Path) -> None:
+    garbled = changed(files["rl2"], tmp_path / "garbled.zip", step=b"nothing")
+    for path in (garbled, files["rl2"].parent / "agent.safetensors"):
+        with pytest.raises(DamagedFile, match=path.name):
+            load_exported(path)
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        load_exported(tmp_path / "nowhere.zip")
+    with pytest.raises(ValueError, match="holds no agent"):
+        export_agent(tmp_path)
+    with pytest.raises(ValueError, match="is a directory"):
+        export_agent(files["rl2"].parent, tmp_path)
+
+
+def test_without_flatbuffers_it_says_what_to_install(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "flatbuffers", None)
+    with pytest.raises(ValueError, match=r"install coverset\[export\]"):
+        export_agent(tmp_path)
