@@ -43,6 +43,9 @@ def write_run(path: Path, *, env: str, method: str, seed: int, size: int, level:
     ]
     write_rows(path / "metrics.jsonl", rows)
     summary = {
+        "env": env,
+        "method": method,
+        "preset": "fast",
         "seed": seed,
         "population_size": size,
         "env_steps": STEPS[-1],
