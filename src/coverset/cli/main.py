@@ -17,7 +17,7 @@ COMMANDS = {
     "solve": "the exact minimum coverage set of a matrix game",
     "studio": "watch runs and play with them in a browser",
     "report": "one page with every figure and table of a study",
-    "demo": "generate teammates for the matrix game by three methods and compare them",
+    "demo": "the matrix game by three methods, from teammates to the report",
 }
 
 USAGE = """usage: coverset COMMAND [options]
