@@ -78,3 +78,8 @@ class Wrong(Policy):
 
 
 nothing = 4
+
+
+def fails_later(observation, reward, done):
+    """An action that there is at the start, none once something was earned."""
+    return 0 if reward == 0 else 9

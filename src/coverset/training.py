@@ -89,7 +89,8 @@ def train(
       learner: `rl2`, `feedforward` (no memory), or `plastic` (a library of best responses and a belief; no training).
       preset: `fast` or `paper`.
       seeds: which seeds of the run; all of them if not given.
-      partners: the pool: `teammates`, `best-responses`, `heuristics`, a heuristic's name, or paths of runs and agents.
+      partners: the pool: `teammates`, `best-responses`, `other-seeds`, `heuristics`, a heuristic's name, paths of runs
+        and agents, or `module:function`; see `partners.find_partner`.
       seat: where the agent sits; partners take the other seat.
       resume: go on with agents whose training was stopped or killed, and skip those that are done.
       reporter: how to follow the training.

@@ -11,6 +11,7 @@ import pytest
 import coverset
 import toy_run
 from coverset.adapters.guests import load_guest
+from coverset.cli.main import run as command
 from coverset.envs.matrix import MatrixGame
 from coverset.evaluation.cross_play import cross_play, member_count
 from coverset.partners import find_partners, read_run
@@ -94,6 +95,14 @@ def test_agents_train_and_are_evaluated_with_guests(run: Path) -> None:
     means = {name: partner["mean_return"] for name, partner in records[0]["partners"].items()}
     error = sum(partner["standard_error"] ** 2 for partner in records[0]["partners"].values()) ** 0.5
     assert means["guest_agents:second"] == pytest.approx(means["H2"], abs=5 * error), "both always play action 2"
+
+
+def test_a_guest_that_fails_while_playing_is_named(run: Path, capsys) -> None:
+    partner = "guest_agents:fails_later"
+    assert command(["evaluate", str(run), "--seeds", "0", "--partners", partner, "--trials", "2"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        f"coverset: partner '{partner}' must choose an action from 0 to 2, got 9."
+    )
 
 
 def test_other_seeds_and_whole_runs_are_partners(run: Path) -> None:

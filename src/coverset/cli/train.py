@@ -37,7 +37,8 @@ class Train:
     seeds: tuple[str, ...] = ()
     """Seeds of the run (default: all); 0..3 means all from 0 to 3."""
     partners: tuple[str, ...] = ("teammates",)
-    """The pool: teammates, best-responses, heuristics, a heuristic's name, or paths of runs and agents."""
+    """The pool: teammates, best-responses, other-seeds, heuristics, a heuristic's name, paths of runs and agents, or
+    module:function."""
     seat: int = 0
     """The agent's seat, 0 or 1."""
     resume: bool = False
