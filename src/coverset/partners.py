@@ -104,8 +104,9 @@ def find_partner(run: GenerationRun, name: str, *, seat: int) -> Policy:
 
 def other_seeds(run: GenerationRun) -> list[Path]:
     """The finished seeds beside this one, in order."""
-    siblings = seed_directories(run.path.parent).values()
-    return [path for path in siblings if path != run.path and (path / POLICIES_FILE).is_file()]
+    finished = [path.parent for path in run.path.parent.glob(f"seed-*/{POLICIES_FILE}")]
+    numbered = [path for path in finished if path.name.removeprefix("seed-").isdigit() and path != run.path]
+    return sorted(numbered, key=lambda path: int(path.name.removeprefix("seed-")))
 
 
 def _together(paths: Sequence[Path], environment: Environment) -> Policy:

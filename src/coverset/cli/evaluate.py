@@ -31,7 +31,7 @@ class Evaluate:
     seeds: tuple[str, ...] = ()
     """Seeds of the run (default: all)."""
     partners: tuple[str, ...] = ()
-    """Partners, named as for `coverset train` (default: the environment's heuristics, or other-seeds if it has none)."""
+    """Partners, named as for `coverset train` (default: the environment's heuristics, or else other-seeds)."""
     trials: int = 128
     """Trials with each partner."""
     episodes: int = 20
