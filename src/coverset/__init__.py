@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from coverset.adhoc.exported import load_exported as load_exported
     from coverset.adhoc.saved import load_agent as load_agent
     from coverset.analysis import solve as solve
+    from coverset.certification import certify_runs as certify
     from coverset.envs.base import Environment as Environment
     from coverset.envs.conformance import check_environment as check_environment
     from coverset.envs.registry import make as make
@@ -32,6 +33,7 @@ _PUBLIC = {
     "Environment": "coverset.envs.base:Environment",
     "Policy": "coverset.policies.base:Policy",
     "Population": "coverset.policies.population:Population",
+    "certify": "coverset.certification:certify_runs",
     "check_environment": "coverset.envs.conformance:check_environment",
     "crossplay": "coverset.study.crossplay:crossplay",
     "environment_names": "coverset.envs.registry:names",
@@ -54,6 +56,7 @@ __all__ = [
     "Environment",
     "Policy",
     "Population",
+    "certify",
     "check_environment",
     "crossplay",
     "environment_names",

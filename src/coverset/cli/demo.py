@@ -3,23 +3,38 @@
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import tyro
-
+from coverset.cli.options import read_options
 from coverset.cli.shared import enable_compilation_cache, stop_on_interrupt
 
 METHODS = ("lbrdiv", "brdiv", "lipo")
 SEEDS = (0, 1, 2, 3)
-AGENT_STEPS = 200_000
+AGENT_STEPS = 100_000
 """Enough for the agents of the matrix game; the preset trains them longer."""
 
 
-def demo(out: Annotated[Path, tyro.conf.arg(help="Directory of the runs; emptied first.")] = Path("runs/demo")) -> int:
-    """Generate teammates for the paper's matrix game by L-BRDiv, BRDiv and LIPO, solve them exactly, train an agent
-    with each set, play the agents with partners they never met, and report."""
+DESCRIPTION = """Generate teammates for the paper's matrix game by L-BRDiv, BRDiv and LIPO, solve them exactly, train an
+agent with each set, play the agents with partners they never met, and report.
+
+Examples:
+  coverset demo
+  coverset demo --out runs/first-look
+"""
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Options of the command."""
+
+    out: Path = Path("runs/demo")
+    """Directory of the runs; an earlier demo there is removed."""
+
+
+def demo(out: Path) -> int:
+    """The whole study of the matrix game, in small."""
     enable_compilation_cache()
 
     from coverset.looping import Stopped
@@ -92,4 +107,4 @@ def _conclude(out: Path, summaries: list[list[dict[str, Any]]]) -> None:
 
 def main(arguments: list[str]) -> int:
     """Parse and run."""
-    return tyro.cli(demo, prog="coverset demo", args=arguments)
+    return demo(read_options(Demo, arguments, command="demo", description=DESCRIPTION).out)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import tyro
 
+from coverset.cli.options import read_options
+
 DESCRIPTION = """Put everything that was measured below DIR on one self-contained HTML page: robustness curves, final
 returns with intervals, coverage, cross-play, constraints, certificates, settings. Figures are also written as PNG and
 SVG, data as CSV. Runs that are unfinished or damaged are named, and the rest is reported.
@@ -30,7 +32,7 @@ class Report:
 
 def main(arguments: list[str]) -> int:
     """Parse, run, print."""
-    command = tyro.cli(Report, prog="coverset report", description=DESCRIPTION, args=arguments)
+    command = read_options(Report, arguments, command="report", description=DESCRIPTION)
 
     from rich.console import Console
 
