@@ -89,7 +89,9 @@ def main(arguments: list[str]) -> int:
 def _draw(played: "CrossPlay", path: Path) -> None:
     from coverset.reports.figures import returns_figure, save_figure
 
-    labels = (f"seat 0: {played.first.source}", f"seat 1: {played.second.source}")
+    # The end of a long path tells it apart; the whole would not leave room for the matrix.
+    first, second = ("/".join(Path(side.source).parts[-3:]) for side in (played.first, played.second))
+    labels = (f"seat 0: {first}", f"seat 1: {second}")
     names = {"rows": played.first.names, "columns": played.second.names}
     title = f"{played.environment}: mean return"
     save_figure(path, returns_figure(played.means, **names, labels=labels, title=title))
