@@ -17,6 +17,7 @@ from coverset.policies.base import Policy
 from coverset.policies.population import Population, load_population
 from coverset.policies.scripted import heuristics, stack
 from coverset.runs import RunDirectory
+from coverset.storage import jsonable
 
 AGENT_FILE = "agent.safetensors"
 POLICIES_FILE = "policies.safetensors"
@@ -136,11 +137,17 @@ def load_stacked(path: Path, environment: Environment) -> Policy:
 
 
 def check_same_environment(source: str, about: dict[str, Any], environment: Environment) -> None:
-    """Raise unless what was saved was made for an environment like this one."""
+    """Raise unless what was saved was made for this very game, parameters included."""
     made_for = registry.make(about["env"], **about["env_parameters"])
-    same = (made_for.observation_size, made_for.num_actions) == (environment.observation_size, environment.num_actions)
-    if type(made_for) is not type(environment) or not same:
+    if type(made_for) is not type(environment):
         raise ValueError(f"{source} was made for environment '{about['env']}', which is not the one at hand.")
+    here, there = (jsonable(registry.parameters_of(one)) for one in (environment, made_for))
+    for field in sorted(here):
+        if here[field] != there[field]:
+            raise ValueError(
+                f"{source} was made for environment '{about['env']}' with {field} {there[field]}, "
+                f"but here it is {here[field]}."
+            )
 
 
 def check_fits(source: str, policy: Policy, environment: Environment, *, seat: int) -> None:

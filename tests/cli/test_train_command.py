@@ -98,3 +98,13 @@ def test_an_agent_of_another_environment_is_refused(trained, tmp_path, capsys):
     assert "was made for environment 'matrix'" in refused(capsys, "evaluate", str(root))
     sentence = refused(capsys, "train", str(root), "--partners", str(trained / "seed-0"), *TOY)
     assert "was made for environment 'matrix'" in sentence
+
+
+def test_partners_of_the_same_shapes_but_another_game_are_refused(tmp_path, capsys):
+    """Both reaching games have the same observations and actions, and pay for other things."""
+    small = {"size": 3, "horizon": 4}
+    for environment in ("reaching", "weighted-reaching"):
+        generate(environment, seeds=(0,), out=tmp_path / environment, env_parameters=small, **GENERATED)
+    other = str(tmp_path / "weighted-reaching" / "seed-0")
+    sentence = refused(capsys, "train", str(tmp_path / "reaching"), "--partners", other, *TOY)
+    assert "was made for environment 'weighted-reaching' with ends_apart True, but here it is False" in sentence

@@ -13,17 +13,16 @@ from coverset.adhoc.agent import AdHocPolicy, feature_size
 from coverset.adhoc.exported import ExportedPolicy, load_any_agent
 from coverset.adhoc.plastic import PlasticPolicy
 from coverset.checks import one_of
-from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.evaluation.cross_play import member_count
-from coverset.partners import AGENT_FILE
+from coverset.partners import AGENT_FILE, check_same_environment
 from coverset.policies.base import Policy
 from coverset.policies.networks import NetworkPolicy
 from coverset.policies.population import FORMAT as POPULATION_FORMAT
 from coverset.policies.population import Population, load_population
 from coverset.policies.scripted import heuristics, stack
 from coverset.runs import RunDirectory
-from coverset.storage import jsonable, load_tensors
+from coverset.storage import load_tensors
 
 ROLES = ("best-responses", "teammates")
 """Halves of a population; best responses belong in seat 0, teammates in seat 1."""
@@ -109,13 +108,9 @@ def _heuristics(name: str, env: str, environment: Environment) -> Side:
 
 def _check_environment(name: str, saved: Saved, env: str, environment: Environment) -> None:
     """Raise unless both were made for the same game, parameters included."""
-    made_for = registry.make(saved.env, **saved.env_parameters)
     if saved.env != env:
         raise ValueError(f"{name} was made for environment '{saved.env}', not '{env}'.")
-    mine, theirs = (jsonable(registry.parameters_of(one)) for one in (environment, made_for))
-    for field in sorted(mine.keys() | theirs.keys()):
-        if mine.get(field) != theirs.get(field):
-            raise ValueError(f"{name} was made for {field} {theirs.get(field)} of '{env}', not {mine.get(field)}.")
+    check_same_environment(name, saved.about, environment)
 
 
 def _check_trained_seat(name: str, saved: Saved, environment: Environment, seat: int) -> None:
