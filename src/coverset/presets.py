@@ -101,8 +101,14 @@ _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 
-_OTHER_ENVIRONMENTS: dict[str, Any] = {"population_size": 4, "total_steps": 2_000_000, "minibatches": 4}
-"""Where nobody has tuned anything yet."""
+_OTHER_ENVIRONMENTS: dict[str, Any] = {
+    "population_size": 4,
+    "total_steps": 2_000_000,
+    "minibatches": 4,
+    "entropy": 0.05,
+    "entropy_final": 0.005,
+}
+"""Where nobody has tuned anything yet: as for reaching, explore long enough to find conventions, then be firm."""
 
 _ALPHA: dict[str, dict[str, float]] = {
     "brdiv": {"matrix": 1.0, "reaching": 10.0, "weighted-reaching": 1.0, "foraging": 0.4},

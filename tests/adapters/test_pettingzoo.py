@@ -1,0 +1,212 @@
+"""PettingZoo both ways: its own tests on our environments, and its environments under our contract."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import coverset
+import toy_run
+from coverset.adapters.pettingzoo import _replays, from_parallel, to_parallel
+from coverset.adapters.replay import Replays
+from coverset.envs.base import autoreset
+from coverset.envs.conformance import check_environment
+from coverset.envs.registry import make
+from coverset.looping import Stopped
+from parallel_games import Guessing
+from toy_run import Witness, outcome
+
+OURS = [
+    ("matrix", {}),
+    *(
+        (name, {"sees_teammate": seen})
+        for name in ("reaching", "weighted-reaching", "foraging")
+        for seen in (False, True)
+    ),
+]
+OLD_API = pytest.mark.filterwarnings("ignore:The old environment creation API:DeprecationWarning")
+"""PettingZoo's tests import a game of theirs in a way that they have deprecated."""
+LOW_PRECISION = pytest.mark.filterwarnings("ignore:.*Box.*precision lowered:UserWarning")
+LBF = {"id": "lbforaging:Foraging-5x5-2p-1f-coop-v3"}
+
+
+@OLD_API
+@pytest.mark.parametrize(("name", "parameters"), OURS)
+def test_our_environments_pass_their_tests(name: str, parameters: dict) -> None:
+    from pettingzoo.test import parallel_api_test
+    from pettingzoo.test.seed_test import parallel_seed_test
+
+    environment = make(name, **parameters)
+    parallel_api_test(to_parallel(environment), num_cycles=120)
+    parallel_seed_test(lambda: to_parallel(environment), num_cycles=120)
+
+
+def test_an_episode_there_is_the_episode_here() -> None:
+    environment = make("weighted-reaching", sees_teammate=True)
+    there = to_parallel(environment)
+    observations, _ = there.reset(seed=5)
+    key, reset_key = jax.random.split(jax.random.key(5))
+    state = environment.reset(reset_key)
+    for number in range(50):
+        np.testing.assert_array_equal(list(observations.values()), environment.observe(state))
+        assert there.render() == environment.render(state)
+        actions = np.random.default_rng(number).integers(0, 5, 2)
+        observations, rewards, terminated, truncated, _ = there.step(dict(zip(there.agents, actions, strict=True)))
+        key, step_key = jax.random.split(key)
+        reached = environment.step(step_key, state, jnp.asarray(actions, jnp.int32))
+        assert rewards == {"seat_0": float(reached.reward), "seat_1": float(reached.reward)}
+        assert (terminated["seat_0"], truncated["seat_1"]) == (bool(reached.terminated), bool(reached.truncated))
+        state = reached.state
+        if not there.agents:
+            break
+    assert there.agents == []
+
+
+def guessing(**changes):
+    return from_parallel("parallel_games:Guessing", **{"horizon": 4, **changes})
+
+
+def test_their_environment_keeps_our_contract() -> None:
+    environment = guessing()
+    check_environment(environment)
+    assert (environment.num_actions, environment.observation_size) == ((3, 3), 2)
+    assert not environment.seats_alike
+    assert guessing(seats_swap=True).seats_alike
+    assert guessing(numbers=5).num_actions == (5, 5)
+    assert "step 0" in environment.render(environment.reset(jax.random.key(0)))
+
+
+def by_hand(environment, seed: int, joint: np.ndarray) -> tuple[list, list, list]:
+    """Observations, rewards and ends of an episode, played without us."""
+    game = Guessing()
+    seen, _ = game.reset(seed=seed)
+    observations, rewards, ends = [seen], [], []
+    for first, second in joint:
+        seen, reward, terminated, truncated, _ = game.step({"seer": first + 1, "guesser": second + 1})
+        observations.append(seen)
+        rewards.append(reward["seer"] + reward["guesser"])
+        ends.append((terminated["seer"], not terminated["seer"] and (truncated["seer"] or game.time >= 4)))
+        if any(ends[-1]):
+            break
+    vectors = [[[*o["seer"].ravel()], [*o["guesser"], 0]] for o in observations]
+    return vectors, rewards, ends
+
+
+@pytest.mark.parametrize("reward", ["mean", "sum"])
+def test_side_by_side_they_play_the_episodes_that_they_would_play_alone(reward: str) -> None:
+    environment = guessing(reward=reward)
+    keys = jax.random.split(jax.random.key(1), (3, 4))
+    states = jax.vmap(jax.vmap(environment.reset))(keys)
+    joint = jax.random.randint(jax.random.key(2), (4, 3, 4, 2), 0, 3)
+
+    def step(states, actions):
+        reached = jax.vmap(jax.vmap(environment.step))(keys, states, actions)
+        return reached.state, (jax.vmap(jax.vmap(environment.observe))(reached.state), *reached[1:])
+
+    _, (observations, rewards, terminated, truncated) = jax.jit(lambda s: jax.lax.scan(step, s, joint))(states)
+    share = 0.5 if reward == "mean" else 1.0
+    for cell in np.ndindex(3, 4):
+        vectors, earned, ends = by_hand(environment, int(states.seed[cell]), np.asarray(joint)[(slice(None), *cell)])
+        length = len(earned)
+        at = (slice(length), *cell)
+        np.testing.assert_array_equal(observations[at], vectors[1:])
+        np.testing.assert_allclose(rewards[at], share * np.array(earned))
+        np.testing.assert_array_equal(np.stack([terminated[at], truncated[at]], axis=-1), ends)
+        np.testing.assert_array_equal(rewards[(slice(length, None), *cell)], 0), "nothing is earned after the end"
+
+
+def test_a_state_goes_on_the_same_wherever_it_is_picked_up() -> None:
+    """From the table; from a table that has forgotten it, as after a resume; and twice."""
+    environment = guessing()
+    state = environment.reset(jax.random.key(3))
+    for action in (0, 2):
+        state = environment.step(jax.random.key(0), state, jnp.array([action, 1])).state
+        if state.over:
+            pytest.skip("the drawn episode is too short")
+
+    def go_on():
+        reached = environment.step(jax.random.key(0), state, jnp.array([2, 2]))
+        return jax.tree.map(np.asarray, (reached[1:], environment.observe(reached.state)))
+
+    once, again = go_on(), go_on()
+    _replays.cache_clear()
+    jax.tree.map(np.testing.assert_array_equal, once, again)
+    jax.tree.map(np.testing.assert_array_equal, once, go_on())
+
+
+def test_starts_that_nobody_uses_make_no_environment() -> None:
+    environment = guessing()
+    before = Guessing.made
+    states = jax.vmap(environment.reset)(jax.random.split(jax.random.key(0), 100))
+    assert Guessing.made == before
+    reached = jax.vmap(environment.step, in_axes=(None, 0, None))(jax.random.key(0), states, jnp.array([0, 0]))
+    jax.vmap(autoreset)(reached, states)
+    assert Guessing.made == before + 100
+
+
+def test_a_small_table_forgets_but_gives_the_same() -> None:
+    environment = guessing(limit=10)
+    small, large = (Replays(_replays(environment).make, capacity) for capacity in (2, 100))
+    actions = np.zeros((3, 2), np.int32)
+    for time in range(4):
+        for seed in range(5):
+            one, other = (table.moment(seed, actions[:time]) for table in (small, large))
+            jax.tree.map(np.testing.assert_array_equal, one, other)
+    assert large.replayed == 0
+    assert small.replayed > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("parallel_games:Three", "must have two agents, got 3: a, b, c"),
+        ("parallel_games:Continuous", "Actions of 'seer' must be Discrete, got Box"),
+        ("parallel_games:Masked", "Observations of 'seer' must be arrays, got Dict"),
+        ("parallel_games:no_environment", "must make a PettingZoo ParallelEnv, got object"),
+        ("parallel_games:nobody", "must name an importable module:function"),
+    ],
+)
+def test_what_cannot_be_adapted_is_named(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        from_parallel(name, horizon=4)
+
+
+def test_an_environment_whose_seed_decides_nothing_is_found_out() -> None:
+    with pytest.raises(ValueError, match=r"reset\(seed\) of 'parallel_games:Forgetful' must decide the whole episode"):
+        from_parallel("parallel_games:Forgetful", horizon=4)
+
+
+SMALL = {**toy_run.SETTINGS, "minibatches": 1, "total_steps": 4 * 80}
+
+
+@LOW_PRECISION
+def test_lbforaging_trains_and_resumes_to_the_same_bytes(tmp_path: Path) -> None:
+    adapted = {"horizon": 8, "reward": "sum", "seats_swap": True}
+    parameters = {"environment": "coverset.adapters.gymnasium:parallel_env", **LBF, **adapted}
+
+    def generate(out: Path, **changes):
+        name = "coverset.adapters.pettingzoo:from_parallel"
+        return coverset.generate(name, env_parameters=parameters, out=out, **SMALL, **changes)
+
+    (summary,) = generate(tmp_path / "whole")
+    assert summary["coverage_found"] >= 1
+    with pytest.raises(Stopped):
+        generate(tmp_path / "stopped", reporter=Witness(stop_after=2), checkpoint_seconds=0)
+    _replays.cache_clear()
+    generate(tmp_path / "stopped", resume=True)
+    assert outcome(tmp_path / "stopped" / "seed-0") == outcome(tmp_path / "whole" / "seed-0")
+
+
+def test_a_speaker_and_a_listener_are_trained_and_measured(tmp_path: Path) -> None:
+    """Seats with other observations and other actions, from the package `mpe2`."""
+    parameters = {"environment": "mpe2.simple_speaker_listener_v4:parallel_env", "horizon": 5, "max_cycles": 5}
+    name = "coverset.adapters.pettingzoo:from_parallel"
+    summaries = coverset.generate(name, env_parameters=parameters, out=tmp_path, seeds=(0, 1), **SMALL)
+    assert np.max([summary["cross_play"] for summary in summaries]) < 0, "the reward is a distance"
+    brief = {"total_steps": 64, "chunk_steps": 64, "envs_per_partner": 2, "rollout_length": 4, "episodes_per_trial": 2}
+    coverset.train(tmp_path, minibatches=1, hidden_sizes=(4,), memory_size=4, **brief)
+    records = coverset.evaluate(tmp_path, trials=4, episodes=2)
+    assert list(records[0]["partners"]) == ["other-seeds 1", "other-seeds 2"]
+    assert records[0]["mean_return"] < 0

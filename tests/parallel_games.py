@@ -1,0 +1,91 @@
+"""Small PettingZoo environments, as somebody else would write them: everything happens in place, in numpy."""
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+
+class Guessing(ParallelEnv):
+    """A number is drawn at the start and at every step; whoever names it earns it. One agent sees it, one does not.
+
+    Actions count from 1. The episode terminates when both name the number in the same step, and is truncated by itself
+    after `limit` steps.
+    """
+
+    metadata = {"name": "guessing", "render_modes": []}  # noqa: RUF012
+    made = 0
+
+    def __init__(self, numbers: int = 3, limit: int = 6) -> None:
+        type(self).made += 1
+        self.numbers, self.limit = numbers, limit
+        self.possible_agents = ["seer", "guesser"]
+        self.agents: list[str] = []
+        self._actions = {agent: spaces.Discrete(numbers, start=1) for agent in self.possible_agents}
+        self._observations = {
+            "seer": spaces.Box(0, 99, (2, 1), np.int64),
+            "guesser": spaces.Box(0, 99, (1,), np.float32),
+        }
+
+    def observation_space(self, agent):
+        return self._observations[agent]
+
+    def action_space(self, agent):
+        return self._actions[agent]
+
+    def reset(self, seed=None, options=None):
+        self.random = np.random.default_rng(seed)
+        self.time, self.agents = 0, list(self.possible_agents)
+        self._draw()
+        return self._seen(), {agent: {} for agent in self.agents}
+
+    def _draw(self):
+        self.number = int(self.random.integers(1, self.numbers + 1))
+
+    def _seen(self):
+        return {
+            "seer": np.array([[self.number], [self.time]]),
+            "guesser": np.array([self.time], np.float32),
+        }
+
+    def step(self, actions):
+        assert self.agents, "stepped after the end"
+        rewards = {agent: float(self.number) * (action == self.number) for agent, action in actions.items()}
+        over = all(action == self.number for action in actions.values())
+        self.time += 1
+        self._draw()
+        agents = self.agents
+        ends = [dict.fromkeys(agents, over), dict.fromkeys(agents, self.time >= self.limit)]
+        if over or self.time >= self.limit:
+            self.agents = []
+        return self._seen(), rewards, *ends, {agent: {} for agent in agents}
+
+
+class Three(Guessing):
+    def __init__(self) -> None:
+        super().__init__()
+        self.possible_agents = ["a", "b", "c"]
+
+
+class Continuous(Guessing):
+    def action_space(self, agent):
+        return spaces.Box(-1, 1, (2,))
+
+
+class Masked(Guessing):
+    def observation_space(self, agent):
+        return spaces.Dict({"observation": spaces.Box(0, 1, (2,)), "action_mask": spaces.MultiBinary(3)})
+
+
+class Forgetful(Guessing):
+    """Its seed decides nothing."""
+
+    entropy = np.random.default_rng(0)
+
+    def reset(self, seed=None, options=None):
+        return super().reset(int(self.entropy.integers(2**31)), options)
+
+
+def no_environment() -> Any:
+    return object()
