@@ -1,6 +1,7 @@
 """`coverset studio`: watch what runs do, and play with them, in a browser."""
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,5 +63,6 @@ def main(arguments: list[str]) -> int:
         import webbrowser
 
         webbrowser.open(listening.address)
+    sys.setswitchinterval(0.001)  # importing and tracing in the background should not keep requests waiting
     listening.run()
     return 0

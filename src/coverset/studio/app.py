@@ -1,6 +1,7 @@
 """The routes of the studio: static files, what runs say about themselves, and what the engine simulates."""
 
 import asyncio
+import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,8 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from coverset.storage import DamagedFile
@@ -22,12 +22,14 @@ from coverset.studio.engine import Busy, Engine
 from coverset.studio.files import NotFound, OutsideDirectory, SafeDirectory
 from coverset.studio.guard import Door, Guard, refuse
 from coverset.studio.limits import Rate, RateLimit
+from coverset.studio.pages import Pages
 from coverset.studio.recordings import RecordingStore
 from coverset.studio.records import RunRecords
 from coverset.studio.snapshot import Snapshot, answer, encode
 
-STATIC = Path(__file__).parent / "static"
 BODY_SECONDS = 5.0
+WARM_UP_SECONDS = 1.0
+"""After the first overview, so that the first page does not share the interpreter with the import of JAX."""
 MOVES = Rate(burst=60, per_second=30)
 """Of one trial: faster than anybody types."""
 SIMULATIONS = Rate(burst=120, per_second=10)
@@ -45,6 +47,7 @@ class Studio:
         self.records = RunRecords(self.directory)
         self.store = RecordingStore(self.directory)
         self.engine = Engine(self.directory, self.store, import_environments=import_environments, prepare=prepare)
+        self.pages = Pages()
         self.overview = Snapshot(self._overview)
         self.moves = RateLimit(MOVES)
         self.simulations = RateLimit(SIMULATIONS)
@@ -54,7 +57,8 @@ class Studio:
         return {"directory": self.directory.path.name, "runs": runs}
 
     async def show_runs(self, request: Request) -> Response:
-        """The overview; one look at the disk serves everybody for a second."""
+        """The overview; one look at the disk serves everybody for a second. JAX starts once somebody has it."""
+        asyncio.get_running_loop().call_later(WARM_UP_SECONDS, self.engine.warm_up)
         return answer(request, await self.overview.content())
 
     async def show_run(self, request: Request) -> Response:
@@ -119,7 +123,7 @@ class Studio:
         if not self.simulations.allows(request.client.host if request.client else "unknown"):
             raise HTTPException(429, "Too many requests: wait a moment.")
 
-    def routes(self) -> list[Route | Mount]:
+    def routes(self) -> list[Route]:
         """Every address that is answered."""
         post, delete = ["POST"], ["DELETE"]
         return [
@@ -135,7 +139,7 @@ class Studio:
             Route("/api/recordings/{name}", self.download),
             Route("/api/recordings/{name}", self.delete, methods=delete),
             Route("/api/recordings/{name}/frames", self.replay),
-            Mount("/", StaticFiles(directory=STATIC, html=True)),
+            Route("/{path:path}", self.pages.show),
         ]
 
 
@@ -144,7 +148,6 @@ def make_app(studio: Studio, door: Door) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        studio.engine.warm_up()
         yield
         studio.engine.close()
 
@@ -163,7 +166,7 @@ def make_app(studio: Studio, door: Door) -> ASGIApp:
         ValueError: telling(400),
         DamagedFile: telling(422),
         OutsideDirectory: telling(422),
-        **dict.fromkeys((KeyError, TypeError), telling(422, "The files of this run do not fit together.")),
+        **dict.fromkeys((KeyError, TypeError), _unfit),
         OSError: telling(422, "A file of this run is missing or cannot be read."),
         Exception: telling(500, "Something went wrong; the terminal in which the studio runs says what."),
     }
@@ -173,6 +176,12 @@ def make_app(studio: Studio, door: Door) -> ASGIApp:
 def _sentence(error: Exception, directory: SafeDirectory) -> str:
     """An error in one line of bounded length, with paths as seen from the directory."""
     return " ".join(str(error).replace(f"{directory.path}/", "").split())[:500]
+
+
+def _unfit(request: Request, error: Exception) -> Response:
+    """Files that were read but make no whole; the terminal gets to know more."""
+    traceback.print_exception(error)
+    return refuse(422, "The files of this run do not fit together.")
 
 
 def _run_id(request: Request) -> str:

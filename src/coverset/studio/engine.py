@@ -68,10 +68,14 @@ class Engine:
         self.quick = Line("studio-quick", QUICK_WORKERS)
         self.state = "starting"
         self._lock = threading.Lock()
+        self._warming = False
         self._parts: tuple[Players, Trials] | None = None
 
     def warm_up(self) -> None:
-        """Start to import JAX without waiting for it."""
+        """Start to import JAX without waiting for it; only the first call does something."""
+        if self._warming:
+            return
+        self._warming = True
         threading.Thread(target=self._warm_up, name="studio-warm-up", daemon=True).start()
 
     def _warm_up(self) -> None:

@@ -22,6 +22,7 @@ COOKIE = "coverset-studio"
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 REQUESTS = Rate(burst=2000, per_second=400)
 """Per address: far above what a page asks for, far below what would keep two cores busy."""
+MOST_HEAD_BYTES = 16 * 1024
 SAFE_METHODS = ("GET", "HEAD")
 METHODS = (*SAFE_METHODS, "POST", "DELETE")
 HEADERS = {
@@ -83,8 +84,9 @@ class Guard:
 
     def _refusal(self, request: Request) -> Response | None:
         """The answer to a request that goes no further."""
-        headers = request.headers
-        if not self._host_allowed(headers.get("host", "")):
+        if _size(request) > MOST_HEAD_BYTES:
+            return refuse(431, "The request is too long.")
+        if not self._host_allowed(request.headers.get("host", "")):
             return refuse(421, "The studio does not answer to this host name.")
         client = request.client.host if request.client else "unknown"
         if not self.rates.allows(client):
@@ -136,6 +138,12 @@ def make_door(host: str, token: str | None, names: Iterable[str] = ()) -> Door:
     if not local and token is None:
         token = secrets.token_urlsafe(24)
     return Door((*LOCAL_NAMES, *(name.lower() for name in (host, *names))), token)
+
+
+def _size(request: Request) -> int:
+    """Bytes of a request before its body."""
+    address = len(request.scope["raw_path"]) + len(request.scope["query_string"])
+    return address + sum(len(name) + len(value) for name, value in request.headers.raw)
 
 
 def _same(offered: str, token: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, UInt
 
 from coverset.envs.base import Environment
 from coverset.policies.base import Policy
@@ -22,7 +22,7 @@ MOST_STEPS = 1000
 
 
 @partial(jax.jit, static_argnums=0)
-def _start(environment: Environment, seed: Int[Array, ""], episode: Int[Array, ""]) -> tuple[PyTree, PRNGKey]:
+def _start(environment: Environment, seed: UInt[Array, ""], episode: Int[Array, ""]) -> tuple[PyTree, PRNGKey]:
     reset_key, key = jax.random.split(jax.random.fold_in(jax.random.key(seed), episode))
     return environment.reset(reset_key), key
 

@@ -17,7 +17,7 @@ from coverset.partners import AGENT_FILE, GenerationRun, check_same_environment,
 from coverset.policies.base import Policy
 from coverset.policies.population import members
 from coverset.policies.scripted import describe, heuristics
-from coverset.storage import DamagedFile
+from coverset.storage import DamagedFile, rounded
 from coverset.studio.catalogue import Run
 from coverset.studio.files import SafeDirectory
 
@@ -139,5 +139,5 @@ def _heuristic(environment: Environment, name: str) -> Player:
     known = heuristics(environment)
     if name not in known:
         raise ValueError(f"This environment has no heuristic {name}.")
-    oracle = best_response(environment, known[name], seat=0).value
+    oracle = rounded(best_response(environment, known[name], seat=0).value)
     return Player(f"heuristic:{name}", f"heuristic {name}", known[name], 1, oracle)

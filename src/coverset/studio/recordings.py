@@ -37,6 +37,8 @@ class RecordingStore:
     def load(self, name: str) -> dict[str, Any]:
         """Read a recording and check its form."""
         path = self._path(name)
+        if not path.is_file():
+            raise NotFound("There is no such recording.")
         return check_recording(self.directory.read_record(path, MOST_RECORDING_BYTES), self.directory.name(path))
 
     def content(self, name: str) -> bytes:
@@ -65,7 +67,7 @@ class RecordingStore:
     def _brief(self, name: str) -> dict[str, Any]:
         try:
             content = self.load(name)
-        except (DamagedFile, OutsideDirectory, OSError) as error:
+        except (DamagedFile, NotFound, OutsideDirectory, OSError) as error:
             sentence = "It cannot be read." if isinstance(error, OSError) else str(error)
             return {"name": name, "damaged": sentence}
         return {

@@ -20,6 +20,7 @@ KEEP_ALIVE_SECONDS = 20
 class Listening:
     """A studio that is about to be served."""
 
+    studio: Studio
     server: uvicorn.Server
     socket: socket.socket
     door: Door
@@ -69,7 +70,7 @@ def listen(
     )
     shown = f"[{host}]" if ":" in host else "localhost" if host == "127.0.0.1" else host
     address = f"http://{shown}:{open_socket.getsockname()[1]}/" + (f"?token={door.token}" if door.token else "")
-    return Listening(uvicorn.Server(config), open_socket, door, address)
+    return Listening(studio, uvicorn.Server(config), open_socket, door, address)
 
 
 def _open(host: str, port: int) -> socket.socket:

@@ -19,10 +19,11 @@ FRESH_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Content:
-    """JSON as bytes, and a tag that changes with it."""
+    """Bytes, and a tag that changes with them."""
 
     body: bytes
     tag: str
+    media_type: str = "application/json"
 
 
 def encode(content: Any) -> Content:
@@ -36,7 +37,7 @@ def answer(request: Request, content: Content) -> Response:
     headers = {"ETag": content.tag, "Cache-Control": "no-cache"}
     if request.headers.get("if-none-match") == content.tag:
         return Response(status_code=304, headers=headers)
-    return Response(content.body, media_type="application/json", headers=headers)
+    return Response(content.body, media_type=content.media_type, headers=headers)
 
 
 class Snapshot:

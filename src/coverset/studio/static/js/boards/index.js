@@ -7,6 +7,6 @@ import * as text from "./text.js";
 
 const KINDS = { foraging, matrix, reaching };
 
-// What is returned has an `element`, an `aside` or null, `show(frame, view)` and `describe(frame, view)`; a view says what the two seats are
-// called (`names`, `letters`) and which of them is not seen (`hidden`, or null).
+// What is returned has an `element`, an `aside` or null, `show(frame, view)` and `describe(frame, view)`; a view says
+// what the two seats are called (`names`, `letters`) and which of them is not seen (`hidden`, or null).
 export const createBoard = (board) => (KINDS[board.kind] ?? text).create(board);

@@ -57,7 +57,7 @@ export function show(main, fields) {
     const played = await api.replay(name);
     if (left) return;
     const names = played.seat ? ["Partner", "Person"] : ["Person", "Partner"];
-    viewer = createViewer(played, { names, letters: names.map((text) => text.slice(0, 2)), hidden: null }, { label: "Replay" });
+    viewer = createViewer(played, { names, letters: played.seat ? ["", "you"] : ["you", ""], hidden: null }, { label: "Replay" });
     refill(replay, h("section", { class: "panel" }, h("h2", {}, "Replay"), viewer.element));
     viewer.play();
   }

@@ -1,0 +1,165 @@
+"""A person's trial, move by move, its score, its recording, and moves at the wrong time."""
+
+import json
+
+import numpy as np
+import pytest
+
+from coverset.envs.registry import make
+from coverset.studio.files import SafeDirectory
+from coverset.studio.recordings import RecordingStore
+from coverset.studio.replays import person_steps, replay_frames
+
+STAY, UP, DOWN, LEFT, RIGHT = range(5)
+
+
+def start(studio, run: str, partner: str, episodes: int = 2, seed: int = 0) -> dict:
+    answer = studio.post("/api/trials", {"run": run, "partner": partner, "episodes": episodes, "seed": seed})
+    assert answer.status == 200, answer.body
+    return answer.json
+
+
+def move(studio, trial: dict, step: int, action: int):
+    return studio.post(f"/api/trials/{trial['trial']}/moves", {"step": step, "action": action})
+
+
+def walk_to_a(studio, trial: dict) -> list[dict]:
+    """Go to corner A in every episode and wait there; returns the answers to all moves."""
+    answers, frame = [], trial["frame"]
+    while True:
+        row, column = frame["scene"]["positions"][trial["seat"]]
+        action = UP if row else LEFT if column else STAY
+        answers.append(move(studio, trial, len(answers), action).json)
+        if answers[-1]["over"]:
+            return answers
+        frame = answers[-1]["start"] or answers[-1]["frame"]
+
+
+@pytest.fixture(scope="module")
+def walked(shared):
+    """A trial of weighted reaching with the heuristic that walks to A."""
+    trial = start(shared, "weighted/seed-0", "heuristic:H8")
+    return trial, walk_to_a(shared, trial)
+
+
+def test_meeting_on_the_best_corner_earns_what_the_oracle_earns(walked):
+    trial, answers = walked
+    assert trial["seat"] == 0
+    assert answers[-1]["scores"] == [{"return": 10.0, "oracle": 10.0, "ended": "terminated"}] * 2
+    ends = [answer["frame"] for answer in answers if "ended" in answer["frame"]]
+    assert [end["conventions"] for end in ends] == [["corner A", "corner A"]] * 2
+    assert [answer["start"] is not None for answer in answers].count(True) == 1
+
+
+def test_only_the_moves_are_recorded(shared, walked):
+    trial, answers = walked
+    name = answers[-1]["recording"]
+    recording = shared.get(f"/api/recordings/{name}").json
+    assert set(recording) == {
+        *("format", "env", "env_parameters", "env_version", "seed", "seat", "partner", "planned_episodes", "episodes")
+    }
+    assert set(recording["episodes"][0]) == {"actions", "rewards", "return", "oracle", "ended"}
+    assert recording["seat"] == trial["seat"]
+    assert sum(len(episode["actions"]) for episode in recording["episodes"]) == len(answers)
+    assert not list((shared.directory / "recordings").glob(".*"))
+    (listed,) = [one for one in shared.get("/api/recordings").json["recordings"] if one["name"] == name]
+    assert (listed["env"], listed["returns"], listed["partner"]) == ("weighted-reaching", [10.0, 10.0], "heuristic H8")
+
+
+def test_a_replay_shows_what_was_seen(shared, walked):
+    trial, answers = walked
+    replay = shared.get(f"/api/recordings/{answers[-1]['recording']}/frames").json
+    seen, episode = [[trial["frame"]]], 0
+    for answer in answers:
+        seen[episode].append(answer["frame"])
+        if answer["start"]:
+            seen.append([answer["start"]])
+            episode += 1
+    assert replay["episodes"] == seen
+
+
+def test_a_recording_is_data_about_how_the_person_plays(shared, walked):
+    _, answers = walked
+    recording = RecordingStore(SafeDirectory(shared.directory)).load(answers[-1]["recording"])
+    environment = make("weighted-reaching")
+    steps = person_steps(recording, environment)
+    actions = [pair[0] for episode in recording["episodes"] for pair in episode["actions"]]
+    assert steps.actions.tolist() == actions
+    assert steps.observations.shape == (len(actions), environment.observation_size)
+    assert np.flatnonzero(steps.first).tolist() == [0, len(recording["episodes"][0]["actions"])]
+    assert steps.rewards.sum() == 20.0
+    cells = steps.observations.argmax(axis=1)
+    frames = [frame for episode in replay_frames(recording, environment)["episodes"] for frame in episode[:-1]]
+    assert [(cell // 5, cell % 5) for cell in cells] == [tuple(frame["scene"]["positions"][0]) for frame in frames]
+
+
+def test_moves_out_of_order_change_nothing(shared):
+    trial = start(shared, "weighted/seed-0", "heuristic:H8", seed=3)
+    assert move(shared, trial, 1, STAY).status == 409
+    assert move(shared, trial, 0, STAY).json["step"] == 1
+    repeated = move(shared, trial, 0, STAY)
+    assert repeated.status == 409
+    assert "The move of step 1 is due, not that of step 0" in repeated.json["error"]
+    refused = move(shared, trial, 1, 5)
+    assert refused.status == 400
+    assert "action must be below 5, got 5" in refused.json["error"]
+    now = shared.get(f"/api/trials/{trial['trial']}").json
+    assert (now["step"], now["frame"]["time"], now["recording"]) == (1, 1, None)
+
+
+def test_a_trial_that_is_over_takes_no_moves(shared):
+    trial = start(shared, "matrix/seed-0", "best-response:1", episodes=1)
+    assert move(shared, trial, 0, 0).json["over"]
+    late = move(shared, trial, 1, 0)
+    assert (late.status, late.json["error"]) == (409, "This trial is over.")
+    assert shared.get("/api/trials/none").status == 404
+
+
+def test_the_oracle_of_a_learned_partner_knows_what_the_person_does(shared):
+    trial = start(shared, "matrix/seed-0", "agent:plastic", episodes=3)
+    assert trial["seat"] == 1
+    answers = [move(shared, trial, step, action).json for step, action in enumerate((0, 1, 2))]
+    assert [score["oracle"] for score in answers[-1]["scores"]] == [10.0, 6.0, 6.0]
+    table = make("matrix").payoffs
+    for answer in answers:
+        own, person = answer["frame"]["scene"]["played"]
+        assert answer["frame"]["reward"] == table[own][person]
+
+
+def test_teammates_can_be_played_with_too_and_then_the_person_is_the_best_response(shared):
+    trial = start(shared, "foraging/seed-0", "teammate:2", episodes=1)
+    assert trial["seat"] == 0
+    answers = [move(shared, trial, step, 5).json for step in range(6)]
+    assert answers[-1]["scores"] == [{"return": 0.0, "oracle": 1.0, "ended": "truncated"}]
+
+
+@pytest.mark.parametrize("partner", ["agent:rl2", "agent:checkpoints", "heuristic:H99", "teammate:9", "agent:..."])
+def test_partners_that_are_not_there_are_refused(shared, partner):
+    message = {"run": "matrix/seed-0", "partner": partner, "episodes": 1, "seed": 0}
+    assert shared.post("/api/trials", message).status in (400, 404, 422)
+
+
+def test_recordings_can_be_deleted_and_damaged_ones_say_so(shared):
+    trial = start(shared, "matrix/seed-0", "best-response:1", episodes=1)
+    name = move(shared, trial, 0, 0).json["recording"]
+    path = shared.directory / "recordings" / f"{name}.json"
+    whole = json.loads(path.read_text())
+    damage = {
+        "is not valid JSON": b'{"format": "coverset rec',
+        "is not a recording": b"{}",
+        "seat must be 0 or 1": json.dumps(whole | {"seat": 2}).encode(),
+        "actions must be a list": json.dumps(whole | {"episodes": [{"actions": 1, "rewards": []}]}).encode(),
+    }
+    for words, content in damage.items():
+        path.write_bytes(content)
+        (listed,) = [one for one in shared.get("/api/recordings").json["recordings"] if one["name"] == name]
+        assert words in listed["damaged"]
+        assert shared.get(f"/api/recordings/{name}/frames").status == 422
+    changed = whole["episodes"][0] | {"rewards": [99.0]}
+    path.write_text(json.dumps(whole | {"episodes": [changed]}))
+    assert "does not play as it was recorded" in shared.get(f"/api/recordings/{name}/frames").json["error"]
+    path.write_text(json.dumps(whole | {"episodes": [changed | {"actions": [[0, 7]]}]}))
+    assert "holds action 7" in shared.get(f"/api/recordings/{name}/frames").json["error"]
+    assert shared.ask("DELETE", f"/api/recordings/{name}").status == 200
+    assert shared.ask("DELETE", f"/api/recordings/{name}").status == 404
+    assert shared.get(f"/api/recordings/{name}").status == 404
