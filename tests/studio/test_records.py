@@ -52,6 +52,7 @@ def unfinished(directory):
     run = directory / "matrix" / "seed-0"
     (run / "summary.json").unlink()
     (run / "policies.safetensors").unlink()
+    (run / "metrics.jsonl").touch()
     return run
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from coverset.envs.registry import make
+from coverset.studio import recordings
 from coverset.studio.files import SafeDirectory
 from coverset.studio.recordings import RecordingStore
 from coverset.studio.replays import person_steps, replay_frames
@@ -163,3 +164,12 @@ def test_recordings_can_be_deleted_and_damaged_ones_say_so(shared):
     assert shared.ask("DELETE", f"/api/recordings/{name}").status == 200
     assert shared.ask("DELETE", f"/api/recordings/{name}").status == 404
     assert shared.get(f"/api/recordings/{name}").status == 404
+
+
+def test_there_is_an_end_to_how_many_recordings_are_made(shared, monkeypatch):
+    monkeypatch.setattr(recordings, "MOST_RECORDINGS", 0)
+    (shared.directory / "recordings").mkdir(exist_ok=True)
+    message = {"run": "matrix/seed-0", "partner": "best-response:1", "episodes": 1, "seed": 0}
+    refused = shared.post("/api/trials", message)
+    assert refused.status == 400
+    assert "delete some first" in refused.json["error"]

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 
 from coverset.storage import DamagedFile
 from coverset.studio import messages
-from coverset.studio.catalogue import Catalogue
+from coverset.studio.catalogue import Catalogue, Run
 from coverset.studio.engine import Busy, Engine
 from coverset.studio.files import NotFound, OutsideDirectory, SafeDirectory
 from coverset.studio.guard import Door, Guard, refuse
@@ -63,7 +63,7 @@ class Studio:
 
     async def show_run(self, request: Request) -> Response:
         """Everything that one run's files say."""
-        run = self.catalogue.run(_run_id(request))
+        run = await self._run(_run_id(request))
         return answer(request, await run_in_threadpool(lambda: encode(self.records.details(run))))
 
     async def show_engine(self, request: Request) -> Response:
@@ -73,19 +73,19 @@ class Studio:
     async def show_board(self, request: Request) -> Response:
         """The board of a run's environment and its heuristics."""
         self._check_rate(request)
-        return _json(await self.engine.board(self.catalogue.run(_run_id(request))))
+        return _json(await self.engine.board(await self._run(_run_id(request))))
 
     async def watch(self, request: Request) -> Response:
         """An episode of one pair."""
         self._check_rate(request)
         asked = messages.read_query(messages.Watch, request.query_params)
-        return _json(await self.engine.watch(self.catalogue.run(asked.run), asked))
+        return _json(await self.engine.watch(await self._run(asked.run), asked))
 
     async def start_trial(self, request: Request) -> Response:
         """A person sits down with a partner."""
         self._check_rate(request)
         asked = messages.read_body(messages.NewTrial, await _body(request))
-        return _json(await self.engine.start_trial(self.catalogue.run(asked.run), asked))
+        return _json(await self.engine.start_trial(await self._run(asked.run), asked))
 
     async def show_trial(self, request: Request) -> Response:
         """Where a trial stands, for a page that was reloaded."""
@@ -118,6 +118,10 @@ class Studio:
         """Forget a recording."""
         await run_in_threadpool(self.store.delete, request.path_params["name"])
         return _json({"deleted": True})
+
+    async def _run(self, id: str) -> Run:
+        """Look a run up in a thread: the disk may be slow."""
+        return await run_in_threadpool(self.catalogue.run, id)
 
     def _check_rate(self, request: Request) -> None:
         if not self.simulations.allows(request.client.host if request.client else "unknown"):

@@ -29,6 +29,11 @@ class RecordingStore:
         """A name that tells nothing."""
         return f"recording-{secrets.token_hex(6)}"
 
+    def check_room(self) -> None:
+        """Raise if there are so many recordings that no more should be made."""
+        if self.folder.is_dir() and sum(1 for _ in self.folder.iterdir()) >= MOST_RECORDINGS:
+            raise ValueError(f"There are {MOST_RECORDINGS:,} recordings already: delete some first.")
+
     def save(self, name: str, content: dict[str, Any]) -> None:
         """Write a recording at once or not at all."""
         self.directory.inside(self.folder)

@@ -59,16 +59,17 @@ class Trial:
 
     def status(self) -> dict[str, Any]:
         """Everything that a page needs to go on with the trial."""
-        return {
-            "trial": self.id,
-            "board": board(self.environment),
-            "seat": self.seat,
-            "run": self.asked.run,
-            "partner": {"reference": self.player.reference, "name": self.player.name},
-            "planned": self.asked.episodes,
-            "frame": self.match.frame(),
-            **self._standing(),
-        }
+        with self._lock:
+            return {
+                "trial": self.id,
+                "board": board(self.environment),
+                "seat": self.seat,
+                "run": self.asked.run,
+                "partner": {"reference": self.player.reference, "name": self.player.name},
+                "planned": self.asked.episodes,
+                "frame": self.match.frame(),
+                **self._standing(),
+            }
 
     def _standing(self) -> dict[str, Any]:
         scores = [{name: episode[name] for name in ("return", "oracle", "ended")} for episode in self.episodes]
@@ -154,6 +155,7 @@ class Trials:
 
     def start(self, run: Run, asked: NewTrial) -> dict[str, Any]:
         """Sit down with a partner; compiles what will be needed."""
+        self.store.check_room()
         world, player = self.players.find(run, asked.partner)
         trial = Trial(secrets.token_hex(12), asked, world, player, self.store)
         with self._lock:
