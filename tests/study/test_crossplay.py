@@ -94,7 +94,10 @@ def test_the_command_prints_a_table_json_and_a_picture(saved: Path, tmp_path: Pa
     ("words", "sentence"),
     [
         (["{}/seed-0", "{}/reaching"], "was made for environment 'reaching', not 'matrix'"),
-        (["{}/reaching", "H1", "--env", "reaching"], "was made for environment 'reaching' with size 3, but here it is 5"),
+        (
+            ["{}/reaching", "H1", "--env", "reaching"],
+            "was made for environment 'reaching' with size 3, but here it is 5",
+        ),
         (
             ["{}/seed-0", "H1", "--env", "matrix", "--env-args", "horizon=2"],
             "was made for environment 'matrix' with horizon 1, but here it is 2",
