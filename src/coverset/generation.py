@@ -3,7 +3,7 @@
 The numerical part is `teammates.trainer`; this file owns the clock, the files and the order of things.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.stages import Wrapped
 
 from coverset.adapters.logs import find_logs
 from coverset.checks import at_least
@@ -20,11 +21,10 @@ from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.conformance import check_environment
 from coverset.evaluation.population import measure_population
-from coverset.looping import CHECKPOINT_SECONDS, Job, Reporter, groups, run_job
+from coverset.looping import CHECKPOINT_SECONDS, RUNS_ONCE, Job, Reporter, groups, run_job
 from coverset.policies.networks import NetworkPolicy
 from coverset.policies.population import Population, save_population
 from coverset.presets import generate_settings
-from coverset.reports.figures import draw_run
 from coverset.runs import RunDirectory, versions
 from coverset.storage import write_json
 from coverset.teammates.methods import make_rule
@@ -163,9 +163,10 @@ def run_name(environment_name: str, method: str, preset: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def _programs(trainer: Trainer) -> tuple[Callable[..., TrainState], Callable[..., tuple[TrainState, Metrics]]]:
+def _programs(trainer: Trainer) -> tuple[Wrapped, Wrapped]:
     """Start and chunk over stacked seeds, traced once for all groups of seeds that share a trainer."""
-    return jax.jit(jax.vmap(trainer.init)), jax.jit(jax.vmap(trainer.train_chunk), donate_argnums=0)
+    start = jax.jit(jax.vmap(trainer.init), compiler_options=RUNS_ONCE)
+    return start, jax.jit(jax.vmap(trainer.train_chunk), donate_argnums=0)
 
 
 class GenerationJob(Job):
@@ -216,6 +217,8 @@ def _population(state: TrainState) -> Population:
 
 def _finish(plan: Plan, seed: int, directory: RunDirectory, population: Population, seconds: float) -> None:
     """Write the policies, the summary and the figures of one seed; the summary last: it marks the run as done."""
+    from coverset.reports.figures import draw_run  # here, so that no training waits for matplotlib
+
     about = {"env": plan.environment_name, "env_parameters": plan.env_parameters, "seed": seed}
     save_population(directory.policies_path, population, about)
     key = jax.random.fold_in(jax.random.key(seed), EVALUATION_STREAM)

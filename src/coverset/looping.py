@@ -20,6 +20,8 @@ from coverset.storage import read_json, write_json
 from coverset.types import PyTree
 
 CHECKPOINT_SECONDS = 5.0
+RUNS_ONCE = {"xla_backend_optimization_level": 1}
+"""Compiler options of a program that runs once, such as drawing networks: it takes longer to compile than to run."""
 
 
 class TrainingDiverged(ValueError):

@@ -23,7 +23,7 @@ from coverset.checks import one_of
 from coverset.config import TrainSettings
 from coverset.envs.base import Environment
 from coverset.evaluation.cross_play import cross_play
-from coverset.looping import CHECKPOINT_SECONDS, Job, Reporter, groups, run_job
+from coverset.looping import CHECKPOINT_SECONDS, RUNS_ONCE, Job, Reporter, groups, run_job
 from coverset.partners import find_partners, read_run, seed_directories
 from coverset.policies.base import Policy
 from coverset.policies.scripted import heuristics, stack
@@ -151,7 +151,7 @@ class AgentJob(Job):
 
     def init(self) -> AgentState:
         keys = [jax.random.fold_in(jax.random.key(seed), AGENT_STREAM) for seed in self.seeds]
-        return jax.jit(jax.vmap(self.trainer.init))(jnp.stack(keys), self.pools)
+        return jax.jit(jax.vmap(self.trainer.init), compiler_options=RUNS_ONCE)(jnp.stack(keys), self.pools)
 
     def advance(self, chunk: int, state: AgentState) -> tuple[AgentState, tuple[AgentMetrics, PyTree]]:
         state, metrics = self.train_chunk(state, self.pools)

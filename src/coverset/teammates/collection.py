@@ -1,7 +1,8 @@
 """AgentInteraction of Algorithm 1, in every cell of the pair grid at once."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -46,6 +47,17 @@ class Tally(NamedTuple):
     """How often best response i (first) and teammate i followed each convention in their self-play."""
 
 
+Logits: TypeAlias = tuple[Float[Array, "K B a0"], Float[Array, "K B a1"]]
+"""Of both seats' actions in every environment of the grid."""
+
+
+def grid_logits(networks: Networks, grid: PairGrid, observations: Float[Array, "K B 2 d"]) -> Logits:
+    """Two batched products: all best responses on their rows, all teammates on their columns."""
+    rows = jax.vmap(MLP.__call__)(networks.best_responses, observations[:, :, 0])
+    columns = jax.vmap(MLP.__call__)(networks.teammates, grid.by_teammate(observations[:, :, 1]))
+    return rows, grid.by_teammate(columns)
+
+
 def start_playing(key: PRNGKey, environment: Environment, grid: PairGrid) -> Playing:
     """A fresh episode in every environment of the grid."""
     shape = (grid.population_size, grid.row_size)
@@ -53,9 +65,16 @@ def start_playing(key: PRNGKey, environment: Environment, grid: PairGrid) -> Pla
 
 
 def collect(
-    key: PRNGKey, environment: Environment, grid: PairGrid, networks: Networks, playing: Playing, *, length: int
+    key: PRNGKey,
+    environment: Environment,
+    grid: PairGrid,
+    networks: Networks,
+    playing: Playing,
+    *,
+    length: int,
+    act: Callable[..., Logits] = grid_logits,
 ) -> tuple[Steps, Tally, Playing]:
-    """Play `length` steps in every environment.
+    """Play `length` steps in every environment; `act` computes what `grid_logits` does.
 
     All random numbers and fresh starts are drawn in one go: a draw per step would cost more than the step.
     """
@@ -69,7 +88,7 @@ def collect(
 
     def play(playing: Playing, draw) -> tuple[Playing, tuple[Steps, Tally]]:
         uniforms, fresh_states, step_keys = draw
-        step, outcome = _play_step(environment, grid, networks, playing.env_states, uniforms, step_keys)
+        step, outcome = _play_step(environment, partial(act, networks, grid), playing.env_states, uniforms, step_keys)
         returns = playing.returns + step.reward
         tally = _tally(environment, grid, outcome, returns)
         going_on = ~(step.terminated | step.truncated)
@@ -81,16 +100,13 @@ def collect(
 
 def _play_step(
     environment: Environment,
-    grid: PairGrid,
-    networks: Networks,
+    act: Callable[..., Logits],
     env_states: PyTree,
     uniforms: Float[Array, "K B 2"],
     keys: Key[Array, "K B"],
 ) -> tuple[Steps, Outcome]:
     observations = over_grid(environment.observe)(env_states)
-    rows = jax.vmap(MLP.__call__)(networks.best_responses, observations[:, :, 0])
-    columns = jax.vmap(MLP.__call__)(networks.teammates, grid.by_teammate(observations[:, :, 1]))
-    logits = (rows, grid.by_teammate(columns))
+    logits = act(observations)
     actions = [sample_actions(logits[seat], uniforms[:, :, seat]) for seat in (0, 1)]
     log_p = [log_probabilities(logits[seat], actions[seat]) for seat in (0, 1)]
     joint = jnp.stack(actions, axis=-1)

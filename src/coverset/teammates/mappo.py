@@ -4,6 +4,7 @@ Each policy learns from its own row (best responses) or column (teammates) of th
 is one contiguous block, its gradient is clipped on its own.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -121,39 +122,7 @@ def members_first(x: Array) -> Array:
     return jnp.swapaxes(x, 0, 1)
 
 
-def improve(
-    key: PRNGKey,
-    grid: PairGrid,
-    learner: Learner,
-    batch: Batch,
-    pair_weights: PairMatrix,
-    progress: Scalar,
-    settings: GenerateSettings,
-) -> tuple[Learner, Losses]:
-    """`epochs` passes over the rollout, each split along time into `minibatches`: every part holds every pair."""
-    length, parts = settings.rollout_length, settings.minibatches
-    orders = jax.vmap(lambda k: jax.random.permutation(k, length))(jax.random.split(key, settings.epochs))
-    bonus = entropy_bonus(settings.entropy, settings.entropy_final, progress)
-    # The paper multiplies the entropy weight by w_ii; in units of w_ii that factor is 1.
-    bonuses = bonus * (1.0 if settings.relative_weights else jnp.diagonal(pair_weights))
-    fall = 1.0 - progress if settings.anneal else 1.0
-    rates = (settings.learning_rate * fall, settings.learning_rate * fall, settings.critic_learning_rate * fall)
-
-    def optimise(learner: Learner, times: Int[Array, "t"]) -> tuple[Learner, Losses]:
-        part = jax.tree.map(lambda x: x[:, times], batch) if parts > 1 else batch
-        gradients, losses = jax.grad(_loss, has_aux=True)(learner.networks, grid, part, bonuses, settings.clip)
-        updated = [
-            adam_step(*together, per_member=role != "critic", max_norm=settings.max_grad_norm)
-            for role, *together in zip(Networks._fields, rates, *learner, gradients, strict=True)
-        ]
-        networks, moments = zip(*updated, strict=True)
-        return Learner(Networks(*networks), Networks(*moments)), losses
-
-    learner, losses = jax.lax.scan(optimise, learner, orders.reshape(-1, length // parts))
-    return learner, jax.tree.map(lambda x: x.mean(axis=0), losses)
-
-
-def _loss(
+def grid_loss(
     networks: Networks, grid: PairGrid, batch: Batch, bonuses: Float[Array, "*k"], clip: float
 ) -> tuple[Scalar, Losses]:
     """The three losses added up: no network appears in two of them."""
@@ -181,3 +150,40 @@ def critic_loss(critic: PairCritic, grid: PairGrid, batch: CriticBatch) -> Scala
     identity = critic.identity(grid.best_responses(), grid.teammates())
     values = critic(batch.observations, identity[:, None])
     return jnp.mean(grid.cell_shares()[:, None] * jnp.square(values - batch.target))
+
+
+def improve(
+    key: PRNGKey,
+    grid: PairGrid,
+    learner: Learner,
+    batch: Batch,
+    pair_weights: PairMatrix,
+    progress: Scalar,
+    settings: GenerateSettings,
+    *,
+    loss: Callable[..., tuple[Scalar, Losses]] = grid_loss,
+) -> tuple[Learner, Losses]:
+    """`epochs` passes over the rollout, each split along time into `minibatches`: every part holds every pair.
+
+    `loss` computes what `grid_loss` does.
+    """
+    length, parts = settings.rollout_length, settings.minibatches
+    orders = jax.vmap(lambda k: jax.random.permutation(k, length))(jax.random.split(key, settings.epochs))
+    bonus = entropy_bonus(settings.entropy, settings.entropy_final, progress)
+    # The paper multiplies the entropy weight by w_ii; in units of w_ii that factor is 1.
+    bonuses = bonus * (1.0 if settings.relative_weights else jnp.diagonal(pair_weights))
+    fall = 1.0 - progress if settings.anneal else 1.0
+    rates = (settings.learning_rate * fall, settings.learning_rate * fall, settings.critic_learning_rate * fall)
+
+    def optimise(learner: Learner, times: Int[Array, "t"]) -> tuple[Learner, Losses]:
+        part = jax.tree.map(lambda x: x[:, times], batch) if parts > 1 else batch
+        gradients, losses = jax.grad(loss, has_aux=True)(learner.networks, grid, part, bonuses, settings.clip)
+        updated = [
+            adam_step(*together, per_member=role != "critic", max_norm=settings.max_grad_norm)
+            for role, *together in zip(Networks._fields, rates, *learner, gradients, strict=True)
+        ]
+        networks, moments = zip(*updated, strict=True)
+        return Learner(Networks(*networks), Networks(*moments)), losses
+
+    learner, losses = jax.lax.scan(optimise, learner, orders.reshape(-1, length // parts))
+    return learner, jax.tree.map(lambda x: x.mean(axis=0), losses)

@@ -12,6 +12,7 @@ Differs from the paper: pairs are stratified over a fixed grid instead of drawn 
 pair updates the two policies that made it (Algorithm 1 writes theta_j and theta_-j).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,12 +24,14 @@ from jaxtyping import Array, Bool, Float, Int
 from coverset.config import GenerateSettings
 from coverset.envs.base import Environment
 from coverset.policies.networks import PairCritic
-from coverset.teammates.collection import Playing, Steps, Tally, collect, start_playing
+from coverset.teammates.collection import Logits, Playing, Steps, Tally, collect, grid_logits, start_playing
 from coverset.teammates.mappo import (
     Batch,
     CriticBatch,
     Learner,
+    Losses,
     estimate,
+    grid_loss,
     improve,
     init_learner,
     members_first,
@@ -37,7 +40,7 @@ from coverset.teammates.mappo import (
 from coverset.teammates.networks import init_networks
 from coverset.teammates.pair_grid import PairGrid
 from coverset.teammates.pair_weights import PairWeightRule
-from coverset.types import PairMatrix, PRNGKey, PyTree
+from coverset.types import PairMatrix, PRNGKey, PyTree, Scalar
 
 
 class TrainState(NamedTuple):
@@ -63,6 +66,16 @@ class Metrics(NamedTuple):
     finite: Bool[Array, "*u"]
 
 
+class Arithmetic(NamedTuple):
+    """How the policies' products are computed; what they are is the same in all ways. A benchmark compares two."""
+
+    act: Callable[..., Logits] = grid_logits
+    loss: Callable[..., tuple[Scalar, Losses]] = grid_loss
+
+
+ON_THE_GRID = Arithmetic()
+
+
 @dataclass(frozen=True)
 class Trainer:
     """The static parts of a run."""
@@ -70,6 +83,7 @@ class Trainer:
     environment: Environment
     rule: PairWeightRule
     settings: GenerateSettings
+    arithmetic: Arithmetic = ON_THE_GRID
 
     @property
     def grid(self) -> PairGrid:
@@ -102,16 +116,18 @@ class Trainer:
 
     def update(self, state: TrainState) -> tuple[TrainState, Metrics]:
         """One turn of Algorithm 1's outer loop."""
-        grid, s = self.grid, self.settings
+        grid, s, arithmetic = self.grid, self.settings, self.arithmetic
         key, collect_key, improve_key, value_key = jax.random.split(state.key, 4)
         networks = state.learner.networks
         steps, tally, playing = collect(
-            collect_key, self.environment, grid, networks, state.playing, length=s.rollout_length
+            collect_key, self.environment, grid, networks, state.playing, length=s.rollout_length, act=arithmetic.act
         )
         pair_weights = self.rule.weights(state.rule)
         batch = self._batch(state, steps, pair_weights)
         progress = state.update / (s.num_chunks * s.updates_per_chunk)
-        learner, losses = improve(improve_key, grid, state.learner, batch, pair_weights, progress, s)
+        learner, losses = improve(
+            improve_key, grid, state.learner, batch, pair_weights, progress, s, loss=arithmetic.loss
+        )
         critic = learner.networks.critic
         pair_values = self._pair_values(value_key, critic, steps)
         next_state = TrainState(
