@@ -32,6 +32,7 @@ LAYERS = (
     ("partners",),
     ("generation", "training", "certification", "measuring", "reporting"),
     ("study",),
+    ("benchmarking",),
     ("studio",),
     ("cli",),
     ("__main__",),

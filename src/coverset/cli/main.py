@@ -17,6 +17,7 @@ COMMANDS = {
     "solve": "the exact minimum coverage set of a matrix game",
     "studio": "watch runs and play with them in a browser",
     "report": "one page with every figure and table of a study",
+    "bench": "how fast this machine trains, and how near to what it could do",
     "demo": "the matrix game by three methods, from teammates to the report",
 }
 

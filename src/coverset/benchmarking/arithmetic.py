@@ -1,0 +1,58 @@
+"""Counting arithmetic: what training asks for, and how much of it a second this machine could do at best.
+
+Two floating-point operations per weight and sample forward, twice that backward. Everything else, such as the
+environment, random numbers and Adam, counts as nothing: it is overhead.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import jax
+import jax.numpy as jnp
+
+from coverset.adhoc.agent import feature_size
+from coverset.config import GenerateSettings, TrainSettings
+from coverset.envs.base import Environment
+
+PEAK_SIZE = 2048
+PEAK_OPERATIONS = 2 * PEAK_SIZE**3
+FORWARD_AND_BACKWARD = 3
+
+
+def layer_operations(sizes: Sequence[int]) -> int:
+    """Operations of one forward pass of one sample through layers of these widths."""
+    return 2 * sum(fan_in * fan_out for fan_in, fan_out in pairwise(sizes))
+
+
+def generation_operations(environment: Environment, settings: GenerateSettings, *, masked: bool = False) -> float:
+    """Arithmetic of teammate generation for one environment step: act, value before and after, learn, weigh.
+
+    Args:
+      masked: whether every policy's loss runs over all data instead of its own, K times as much.
+    """
+    s, size = settings, environment.observation_size
+    policies = sum(layer_operations((size, *s.hidden_sizes, count)) for count in environment.num_actions)
+    critic = layer_operations((2 * size, *s.hidden_sizes, 1))
+    critics = 1 if s.target_rate == 1.0 else 2
+    learning = policies * (s.population_size if masked else 1) + critic
+    weighing = critic * s.population_size**2 * s.value_samples / s.steps_per_update
+    return policies + 2 * critics * critic + s.epochs * FORWARD_AND_BACKWARD * learning + weighing
+
+
+def training_operations(
+    environment: Environment, settings: TrainSettings, partner_sizes: Sequence[int], *, seat: int = 0
+) -> int:
+    """Arithmetic of agent training for one environment step: agent and critic act and learn, a network partner acts."""
+    s, actions = settings, environment.num_actions[seat]
+    features = feature_size(environment.observation_size, actions, recurrent=True)
+    gates = 4 * s.memory_size
+    encoder = layer_operations((features, *s.hidden_sizes, gates)) + layer_operations((s.memory_size, gates))
+    both = 2 * encoder + layer_operations((s.memory_size, actions)) + layer_operations((s.memory_size, 1))
+    return both * (1 + s.epochs * FORWARD_AND_BACKWARD) + layer_operations(partner_sizes)
+
+
+def peak_product() -> Callable[[], jax.Array]:
+    """A product of two large matrices, `PEAK_OPERATIONS` of arithmetic that nothing on this machine does faster."""
+    matrix = jnp.ones((PEAK_SIZE, PEAK_SIZE))
+    multiply = jax.jit(jnp.matmul)
+    return lambda: multiply(matrix, matrix)

@@ -1,0 +1,154 @@
+"""`coverset bench`: speed, as ratios measured in one run."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from coverset.cli.options import read_options
+
+DESCRIPTION = """Measure how fast this machine generates teammates and trains agents, and how near that is to what it
+could do: throughput, share of the matrix-product peak, the same update with gathered parameters and masked losses,
+growth with K and with environments, environments alone, start-up and memory. What is compared takes turns within one
+run; docs/speed.md says how to read the tables. Takes some minutes; nothing else should run meanwhile.
+
+Examples:
+  coverset bench --quick
+  coverset bench foraging --preset fast --out runs/bench
+  coverset bench --clock cpu --json
+"""
+
+COLUMNS: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
+    "throughput": (
+        "Training",
+        (
+            ("env", "environment", ""),
+            ("preset", "preset", ""),
+            ("stage", "stage", ""),
+            ("seeds_together", "seeds", "d"),
+            ("steps_per_second", "steps/s", ",.0f"),
+            ("operations_per_step", "operations/step", ",.0f"),
+            ("share_of_peak", "share of peak", ".2f"),
+        ),
+    ),
+    "populations": (
+        "Growth with the population, and the baseline that gathers and masks",
+        (
+            ("env", "environment", ""),
+            ("population_size", "K", "d"),
+            ("num_envs", "environments", "d"),
+            ("cost_relative_to_smallest", "cost/step", ".2f"),
+            ("linear_growth_would_be", "if linear", ".0f"),
+            ("grid_speedup", "grid is faster by", ".2f"),
+            ("arithmetic_saved", "arithmetic saved", ".2f"),
+            ("speedup_asked_for", "K/2", ".1f"),
+        ),
+    ),
+    "environments": (
+        "Growth with the number of environments",
+        (
+            ("env", "environment", ""),
+            ("envs_per_pair", "per pair", "d"),
+            ("num_envs", "in all", "d"),
+            ("steps_per_second", "steps/s", ",.0f"),
+        ),
+    ),
+    "stepping": (
+        "Environments alone, random actions",
+        (
+            ("env", "environment", ""),
+            ("num_envs", "side by side", "d"),
+            ("steps_per_second", "steps/s", ",.0f"),
+            ("foraging_is_times_as_fast", "ours is faster by", ".2f"),
+        ),
+    ),
+    "startup": (
+        "Start of a generation run, in a fresh process",
+        (
+            ("env", "environment", ""),
+            ("preset", "preset", ""),
+            ("cache", "cache", ""),
+            ("import_seconds", "import s", ".1f"),
+            ("init_seconds", "init s", ".1f"),
+            ("trace_seconds", "trace s", ".1f"),
+            ("compile_seconds", "compile s", ".1f"),
+            ("ready_seconds", "ready s", ".1f"),
+            ("peak_bytes", "peak bytes", ",d"),
+        ),
+    ),
+    "coverage": (
+        "Time to full coverage",
+        (
+            ("env", "environment", ""),
+            ("preset", "preset", ""),
+            ("coverage_found", "found", "d"),
+            ("coverage_size", "of", "d"),
+            ("env_steps", "steps", ",d"),
+            ("compile_seconds", "compile s", ".1f"),
+            ("seconds", "train s", ".1f"),
+        ),
+    ),
+}
+"""Parts of the record in the order in which they are shown: title, and field, heading and format of every column."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Options of the command."""
+
+    env: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Environments, as for `coverset generate` (default: the four that are built in)."""
+    preset: tuple[str, ...] = ("fast", "paper")
+    """Presets whose training is timed: fast, paper, or both."""
+    quick: bool = False
+    """Smaller sizes and fewer repeats."""
+    coverage: bool = False
+    """Also train each environment until its coverage set is found, and say how long that took."""
+    clock: str = "wall"
+    """wall, or cpu: the processor's time over all threads, which other work on the machine disturbs less."""
+    out: Path | None = None
+    """Directory for bench.json and bench.png (default: runs/bench)."""
+    json: bool = False
+    """Print one JSON object on standard output and nothing else there."""
+
+
+def main(arguments: list[str]) -> int:
+    """Parse, run, print."""
+    command = read_options(Bench, arguments, command="bench", description=DESCRIPTION)
+
+    from coverset.benchmarking.effort import FULL, QUICK
+    from coverset.benchmarking.suite import BUILT_IN, bench
+
+    out = command.out or Path("runs") / "bench"
+    with Console(stderr=True).status("Starting") as status:
+        record = bench(
+            command.env or BUILT_IN,
+            presets=command.preset,
+            effort=QUICK if command.quick else FULL,
+            clock=command.clock,
+            coverage=command.coverage,
+            out=out,
+            starting=lambda words: status.update(f"Measuring {words}"),
+        )
+    if command.json:
+        print(json.dumps(record))
+        return 0
+    for part, (title, columns) in COLUMNS.items():
+        if part in record:
+            _show(title, columns, record[part])
+    print(f"Written: {out / 'bench.json'}, {out / 'bench.png'}")
+    return 0
+
+
+def _show(title: str, columns: Sequence[tuple[str, str, str]], rows: list[dict[str, Any]]) -> None:
+    table = Table(title=title, title_justify="left")
+    for _, heading, form in columns:
+        table.add_column(heading, justify="right" if form else "left")
+    for row in rows:
+        table.add_row(*(format(row[field], form) if field in row else "" for field, _, form in columns))
+    Console().print(table)

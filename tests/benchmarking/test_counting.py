@@ -1,0 +1,77 @@
+"""Counts of arithmetic against networks and against the compiler's own count; medians and turns."""
+
+from itertools import count
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from coverset.benchmarking.arithmetic import (
+    PEAK_OPERATIONS,
+    generation_operations,
+    layer_operations,
+    training_operations,
+)
+from coverset.benchmarking.throughput import share_of_peak
+from coverset.benchmarking.timing import find_clock, median_ratio, take_turns
+from coverset.config import GenerateSettings, TrainSettings
+from coverset.envs.reaching import Reaching
+from coverset.policies.networks import MLP
+
+SIZES = (25, 64, 32, 5)
+
+
+def test_a_forward_pass_is_two_operations_for_every_weight() -> None:
+    network = MLP.create(jax.random.key(0), SIZES)
+    assert layer_operations(network.sizes) == 2 * sum(weight.size for weight in network.weights)
+
+
+def test_the_count_agrees_with_the_compiler() -> None:
+    network, samples = MLP.create(jax.random.key(0), SIZES), 1000
+    analysis = jax.jit(MLP.__call__).lower(network, jnp.zeros((samples, SIZES[0]))).compile().cost_analysis()
+    assert analysis is not None
+    assert analysis["flops"] == pytest.approx(samples * layer_operations(SIZES), rel=0.05)
+
+
+def test_generation_counts_acting_valuing_learning_and_weighing() -> None:
+    settings = GenerateSettings(
+        population_size=4,
+        total_steps=1,
+        hidden_sizes=(10,),
+        epochs=3,
+        envs_per_pair=2,
+        rollout_length=5,
+        value_samples=7,
+    )
+    policies, critic = 2 * 2 * (25 * 10 + 10 * 5), 2 * (50 * 10 + 10)
+    weighing = critic * 16 * 7 / (32 * 5)
+    own = policies + 2 * critic + 9 * (policies + critic) + weighing
+    assert generation_operations(Reaching(), settings) == own
+    assert generation_operations(Reaching(), settings, masked=True) == own + 9 * 3 * policies
+
+
+def test_training_counts_both_networks_and_the_partner() -> None:
+    settings = TrainSettings(total_steps=1, hidden_sizes=(10,), memory_size=6, epochs=2)
+    gates = 2 * ((25 + 5 + 2) * 10 + 10 * 24 + 6 * 24)
+    both = 2 * gates + 2 * 6 * 5 + 2 * 6 * 1
+    assert training_operations(Reaching(), settings, (25, 8, 5)) == both * 7 + 2 * (25 * 8 + 8 * 5)
+
+
+def test_work_takes_turns_and_warms_up_first() -> None:
+    order: list[str] = []
+    ticks = count()
+    seconds = take_turns(
+        {"a": lambda: order.append("a"), "b": lambda: order.append("b")}, repeats=2, clock=lambda: float(next(ticks))
+    )
+    assert order == ["a", "b"] * 3
+    assert seconds == {"a": [1.0, 1.0], "b": [1.0, 1.0]}
+
+
+def test_ratios_are_taken_within_a_repeat() -> None:
+    assert median_ratio([2.0, 20.0, 6.0], [1.0, 10.0, 1.0]) == 2.0
+    assert share_of_peak(PEAK_OPERATIONS / 4, [1.0, 10.0], [2.0, 20.0]) == 0.5
+
+
+def test_an_unknown_clock_is_refused() -> None:
+    with pytest.raises(ValueError, match="wall"):
+        find_clock("sundial")
