@@ -183,7 +183,7 @@ SMALL = {**toy_run.SETTINGS, "minibatches": 1, "total_steps": 4 * 80}
 
 @LOW_PRECISION
 def test_lbforaging_trains_and_resumes_to_the_same_bytes(tmp_path: Path) -> None:
-    adapted = {"horizon": 8, "reward": "sum", "seats_swap": True}
+    adapted = {"horizon": 4, "reward": "sum"}
     parameters = {"environment": "coverset.adapters.gymnasium:parallel_env", **LBF, **adapted}
 
     def generate(out: Path, **changes):
@@ -201,7 +201,7 @@ def test_lbforaging_trains_and_resumes_to_the_same_bytes(tmp_path: Path) -> None
 
 def test_a_speaker_and_a_listener_are_trained_and_measured(tmp_path: Path) -> None:
     """Seats with other observations and other actions, from the package `mpe2`."""
-    parameters = {"environment": "mpe2.simple_speaker_listener_v4:parallel_env", "horizon": 5, "max_cycles": 5}
+    parameters = {"environment": "mpe2.simple_speaker_listener_v4:parallel_env", "horizon": 3, "max_cycles": 3}
     name = "coverset.adapters.pettingzoo:from_parallel"
     summaries = coverset.generate(name, env_parameters=parameters, out=tmp_path, seeds=(0, 1), **SMALL)
     assert np.max([summary["cross_play"] for summary in summaries]) < 0, "the reward is a distance"

@@ -1,0 +1,51 @@
+"""The tutorial on one's own environment, block by block, as somebody would follow it in an empty directory."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+PAGE = Path(__file__).parents[1] / "docs" / "your-own-environment.md"
+BLOCK = re.compile(r'^```(?P<kind>\w+)(?: title="(?P<file>[^"]+)")?\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL)
+
+
+def follow(directory: Path) -> list[str]:
+    """Write the files and run the commands; gives the output of every command block. pip installs into `site`."""
+    site = directory / "site"
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environ = {**os.environ, "PATH": path, "PYTHONPATH": str(site), "PIP_TARGET": str(site), "PIP_NO_INDEX": "1"}
+    printed = []
+    for block in BLOCK.finditer(PAGE.read_text()):
+        if block["file"]:
+            place = directory / block["file"]
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(block["text"])
+            continue
+        assert block["kind"] == "sh", "what is neither a file nor a command cannot be checked"
+        done = subprocess.run(
+            ["bash", "-e", "-c", block["text"]], cwd=directory, env=environ, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{block['text']}\n{done.stdout}\n{done.stderr}"
+        printed.append(done.stdout)
+    return printed
+
+
+def test_the_tutorial_works_as_it_is_written(tmp_path: Path) -> None:
+    printed = follow(tmp_path)
+    assert "'corridor'" in printed[0]
+    assert (tmp_path / "site" / "corridor_game.py").is_file()
+    run = tmp_path / "runs" / "corridor"
+    for seed in (0, 1):
+        summary = json.loads((run / f"seed-{seed}" / "summary.json").read_text())
+        assert summary["env"] == "corridor"
+        assert summary["coverage_found"] == 2, "one kind goes left, one goes right"
+        assert summary["conventions"] == ["kind A", "kind B"]
+        assert min(summary["cross_play"][pair][pair] for pair in (0, 1)) > 0.8
+        evaluation = json.loads((run / f"seed-{seed}" / "plastic" / "evaluation.json").read_text())
+        assert set(evaluation["partners"]) == {"walker:walks_left", "other-seeds 1", "other-seeds 2"}
+        assert evaluation["mean_return"] > 0.8, "it finds out where its partner goes"
+    certificate = json.loads((run / "seed-0" / "certificate.json").read_text())
+    assert certificate["env"] == "corridor"
+    assert (run / "report" / "index.html").is_file()
