@@ -7,11 +7,11 @@ import jax
 import numpy as np
 import pytest
 
-from coverset.benchmarking import suite
+from coverset.benchmarking import stepping, suite
 from coverset.benchmarking.coverage import measure_coverage
 from coverset.benchmarking.effort import QUICK
 from coverset.benchmarking.startup import measure_startup
-from coverset.benchmarking.stepping import JUMANJI, jumanji_walks, measure_stepping, random_walks
+from coverset.benchmarking.stepping import JUMANJI, Walks, jumanji_walks, random_walks
 from coverset.benchmarking.suite import bench
 from coverset.cli import main as command_line
 from coverset.envs.registry import make
@@ -117,9 +117,12 @@ def test_walks_reset_what_ends_and_only_that() -> None:
     np.testing.assert_array_equal(walk.observations, jax.vmap(environment.observe)(walk.states))
 
 
-def test_jumanji_takes_its_turn_beside_foraging() -> None:
+def test_jumanji_takes_its_turn_beside_foraging(monkeypatch) -> None:
     pytest.importorskip("jumanji")
-    rows = measure_stepping(["foraging"], TINY, iter(range(100)).__next__)
+    made: list[Walks] = []
+    monkeypatch.setattr(stepping, "jumanji_walks", lambda *sizes: made.append(jumanji_walks(*sizes)) or made[-1])
+    rows = stepping.measure_stepping(["foraging"], TINY, iter(range(100)).__next__)
     assert [row["env"] for row in rows] == ["foraging", JUMANJI]
     assert rows[1]["foraging_is_times_as_fast"] == 1.0
-    assert int(jumanji_walks(2, 3)().states.step_count.max()) == 3
+    steps = (TINY.repeats + 1) * TINY.stepping_length
+    assert int(made[0].walk.states.step_count.max()) == steps, "It steps as often as ours, the warm-up included."
