@@ -122,7 +122,7 @@ def generate(
     """
     plan = make_plan(environment, method=method, preset=preset, env_parameters=env_parameters, **overrides)
     if not registry.is_built_in(plan.environment):
-        check_environment(plan.environment)
+        check_environment(plan.environment, quick=True)
     check_seeds(seeds)
     loggers = find_logs(logs)
     at_least("checkpoint_seconds", checkpoint_seconds, 0)

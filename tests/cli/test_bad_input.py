@@ -25,6 +25,7 @@ def refusal(capsys, *arguments: str) -> str:
         (["nowhere"], ["environment must be one of", "foraging, matrix, reaching, weighted-reaching", "'nowhere'"]),
         (["matrxi"], ["'matrxi'", "Did you mean 'matrix'?"]),
         (["no_such_module:game"], ["'no_such_module:game'", "module:function"]),
+        (["broken_game:TooLong"], ["TooLong.observe must be float32[2, 1], got float32[2, 3]"]),
         (["os:path"], ["'os:path'", "must name a function or a class"]),
         (["os:getcwd"], ["'os:getcwd'", "must build a coverset Environment", "str"]),
         ([], ["needs an environment"]),

@@ -193,6 +193,13 @@ def test_each_break_is_named(changes: dict, message: str) -> None:
     assert "\n" not in str(failure.value)
 
 
+def test_a_quick_check_leaves_out_what_needs_steps_by_hand() -> None:
+    faulty = broken(render=lambda *_: 3)
+    check_environment(faulty, quick=True)
+    with pytest.raises(ValueError, match="observe must be finite"):
+        check_environment(broken(observe=lambda *_: jnp.full((2, 1), jnp.inf)), quick=True)
+
+
 def test_horizon_is_checked_and_the_unbroken_passes() -> None:
     check_environment(Counting())
     check_environment(broken(conventions=("agree", "differ")))
