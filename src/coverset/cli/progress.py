@@ -34,7 +34,7 @@ class TrainingProgress(Reporter):
             console=console,
             disable=quiet or not console.is_terminal,
         )
-        self.task: TaskID | None = None
+        self.tasks: list[TaskID] = []
 
     def __enter__(self) -> "TrainingProgress":
         self.bar.start()
@@ -46,11 +46,16 @@ class TrainingProgress(Reporter):
     def start(self, title: str, seeds: tuple[int, ...], steps_done: int, total_steps: int) -> None:
         which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
         fields = {"status": "", "seeds": len(seeds)}
-        self.task = self.bar.add_task(f"{title} {which}", total=total_steps, completed=steps_done, **fields)
+        self.tasks.append(self.bar.add_task(f"{title} {which}", total=total_steps, completed=steps_done, **fields))
 
     def chunk(self, env_steps: int, status: str) -> None:
-        if self.task is not None:
-            self.bar.update(self.task, completed=env_steps, status=status)
+        if self.tasks:
+            self.bar.update(self.tasks[-1], completed=env_steps, status=status)
+
+    def clear(self) -> None:
+        """Take its bars away."""
+        while self.tasks:
+            self.bar.remove_task(self.tasks.pop())
 
     def warn(self, sentence: str) -> None:
         print(f"coverset: {sentence}", file=sys.stderr)

@@ -15,6 +15,7 @@ from coverset.cli.options import read_options
 from coverset.cli.shared import enable_compilation_cache, key_values, seed_list, stop_on_interrupt
 
 if TYPE_CHECKING:
+    from coverset.study.engine import Engine
     from coverset.study.planning import Estimate
     from coverset.study.reproduction import Study
 
@@ -28,6 +29,7 @@ Examples:
   coverset reproduce --dry-run
   coverset reproduce matrix --methods lbrdiv brdiv --seeds 0..15
   coverset reproduce matrix reaching --learners rl2 plastic --generation total_steps=100000
+  coverset reproduce --engine ray --cpus 8
 """
 
 
@@ -51,6 +53,12 @@ class Reproduce:
     """Settings of `coverset generate` that replace the preset's, as NAME=VALUE."""
     training: tuple[str, ...] = ()
     """Settings of `coverset train` that replace the preset's, as NAME=VALUE."""
+    engine: str = "local"
+    """Who runs it: local, one unit after the other in this process, or ray, side by side on a Ray cluster."""
+    address: str | None = None
+    """With --engine ray: HOST:PORT of a running cluster, or auto (default: a cluster of this machine alone)."""
+    cpus: int | None = None
+    """With --engine ray and no --address: how many units run side by side (default: the CPUs of this machine)."""
     dry_run: bool = False
     """Only print what there is to do and how long it may take."""
     json: bool = False
@@ -66,7 +74,7 @@ def main(arguments: list[str]) -> int:
     from coverset.study.planning import ENVIRONMENTS, estimate, plan_study
     from coverset.study.reproduction import reproduce
 
-    environments = command.envs or ENVIRONMENTS
+    environments, engine = command.envs or ENVIRONMENTS, _engine(command)
     chosen: dict[str, Any] = {
         "methods": command.methods,
         "learners": command.learners,
@@ -80,9 +88,25 @@ def main(arguments: list[str]) -> int:
         _show_plan([estimate(unit) for unit in plan_study(environments, **chosen)], as_json=command.json)
         return 0
     with stop_on_interrupt() as should_stop, StudyProgress(quiet=command.json, should_stop=should_stop) as progress:
-        study = reproduce(environments, **chosen, reporter=progress)
+        study = reproduce(environments, **chosen, engine=engine, reporter=progress)
     _show(study, command.out, as_json=command.json)
     return INTERRUPTED if study.stopped else FAILED if study.failed else 0
+
+
+def _engine(command: Reproduce) -> "Engine":
+    from coverset.checks import one_of
+
+    one_of("engine", command.engine, ("local", "ray"))
+    if command.engine == "ray":
+        from coverset.study.ray_engine import RayEngine
+
+        return RayEngine(command.address, cpus=command.cpus)
+    for name, value in (("address", command.address), ("cpus", command.cpus)):
+        if value is not None:
+            raise ValueError(f"--{name} is for --engine ray.")
+    from coverset.study.engine import LocalEngine
+
+    return LocalEngine()
 
 
 def _show_plan(plan: "list[Estimate]", *, as_json: bool) -> None:

@@ -1,21 +1,33 @@
-"""Progress of a study: a line for each finished unit above the bar of the one that trains."""
+"""Progress of a study: a line for each finished unit above the bars of those that train."""
 
 import sys
+from collections.abc import Callable
 
 from coverset.cli.progress import TrainingProgress
+from coverset.looping import Reporter
 from coverset.study.engine import Outcome, State, StudyReporter
 
 
 class StudyProgress(TrainingProgress, StudyReporter):
     """Silent unless on a terminal, but for failures, which are always told on standard error."""
 
+    def __init__(self, *, quiet: bool, should_stop: Callable[[], bool]) -> None:
+        super().__init__(quiet=quiet, should_stop=should_stop)
+        self.side_by_side: dict[str, TrainingProgress] = {}
+
     def __enter__(self) -> "StudyProgress":
         super().__enter__()
         return self
 
+    def of_unit(self, name: str) -> Reporter:
+        """A bar of the unit's own, among the others."""
+        if name not in self.side_by_side:
+            self.side_by_side[name] = unit = TrainingProgress(quiet=True, should_stop=self.stop_asked)
+            unit.bar = self.bar
+        return self.side_by_side[name]
+
     def unit_finished(self, outcome: Outcome) -> None:
-        for task in self.bar.task_ids:
-            self.bar.remove_task(task)
+        self.side_by_side.pop(outcome.name, self).clear()
         if outcome.state is State.FAILED:
             print(f"coverset: {outcome.name} failed: {outcome.error}", file=sys.stderr)
         elif not self.bar.disable and outcome.seconds is not None:

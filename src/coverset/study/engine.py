@@ -44,6 +44,10 @@ class Outcome:
 class StudyReporter(Reporter):
     """How a study talks to whoever started it. This one is silent."""
 
+    def of_unit(self, name: str) -> Reporter:
+        """Who hears of the progress of one unit, where several run side by side."""
+        return self
+
     def unit_finished(self, outcome: Outcome) -> None:
         """The engine is through with a unit, well or not."""
 
