@@ -1,0 +1,112 @@
+"""Level-based Foraging as the package Jumanji has it (Bonnet et al. 2024), in JAX throughout.
+
+Needs the extra `coverset[jumanji]`. It differs from our `foraging`: players and objects have levels that they see, both
+players see each other, and objects lie elsewhere in every episode.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from jumanji.environments.routing.lbf.env import LevelBasedForaging
+from jumanji.environments.routing.lbf.generator import RandomGenerator
+
+from coverset.checks import at_least
+from coverset.envs.base import Environment
+from coverset.types import Actions, Observations, Outcome, PRNGKey, PyTree
+
+SMALLEST_GRID = 5
+
+
+class JumanjiState(NamedTuple):
+    """Jumanji's own state, and what both players see of it."""
+
+    inner: PyTree
+    views: Float[Array, "2 d"]
+
+
+@dataclass(frozen=True)
+class JumanjiForaging(Environment):
+    """Two players collect objects, together where their levels demand it. The common reward is the sum of theirs.
+
+    Actions: 0 none, 1 up, 2 down, 3 left, 4 right, 5 load. Observation: three numbers (row, column, level) for each
+    object and each player, itself first; -1, -1, 0 for what is collected or out of sight.
+    """
+
+    size: int = 8
+    """Cells along a side."""
+    num_objects: int = 2
+    """Objects of an episode."""
+    horizon: int = 100
+    """Steps until truncation."""
+    sight: int = 8
+    """Cells that a player sees in each direction, at most `size`."""
+    max_level: int = 2
+    """Highest level of a player."""
+    force_coop: bool = True
+    """Whether every object needs both players."""
+    penalty: float = 0.0
+    """Price of a load that fails for want of levels."""
+
+    def __post_init__(self) -> None:
+        at_least("size", self.size, SMALLEST_GRID, "as Jumanji demands")
+        at_least("horizon", self.horizon, 1)
+        _game(self)
+
+    @property
+    def observation_size(self) -> int:
+        return 3 * (self.num_objects + 2)
+
+    @property
+    def num_actions(self) -> tuple[int, int]:
+        return 6, 6
+
+    def reset(self, key: PRNGKey) -> JumanjiState:
+        # Its state keeps the key; as plain numbers it can be carried, stored and compared like the rest.
+        inner, start = _game(self).reset(jax.random.key_data(key))
+        return JumanjiState(inner, _views(start))
+
+    def step(self, key: PRNGKey, state: JumanjiState, actions: Actions) -> Outcome:
+        del key
+        inner, reached = _game(self).step(state.inner, actions)
+        last = jnp.asarray(reached.last())
+        terminated = last & jnp.all(reached.discount == 0)
+        reward = jnp.sum(reached.reward).astype(jnp.float32)
+        return Outcome(JumanjiState(inner, _views(reached)), reward, terminated, last & ~terminated)
+
+    def observe(self, state: JumanjiState) -> Observations:
+        return state.views
+
+    def render(self, state: JumanjiState) -> str:
+        """Objects by their levels, seat 0 as X, seat 1 as O, free cells as dots."""
+        grid = [["." for _ in range(self.size)] for _ in range(self.size)]
+        food, agents = state.inner.food_items, state.inner.agents
+        for (row, column), level, eaten in zip(
+            food.position.tolist(), food.level.tolist(), food.eaten.tolist(), strict=True
+        ):
+            if not eaten:
+                grid[row][column] = str(level)
+        for name, (row, column) in zip("XO", agents.position.tolist(), strict=True):
+            grid[row][column] = name
+        return "\n".join(" ".join(line) for line in grid)
+
+
+def _views(timestep: Any) -> Float[Array, "2 d"]:
+    views = timestep.observation.agents_view
+    return views.reshape(2, -1).astype(jnp.float32)
+
+
+@lru_cache(maxsize=64)
+def _game(adapter: JumanjiForaging) -> LevelBasedForaging:
+    generator = RandomGenerator(
+        grid_size=adapter.size,
+        fov=min(adapter.sight, adapter.size),
+        num_agents=2,
+        num_food=adapter.num_objects,
+        max_agent_level=adapter.max_level,
+        force_coop=adapter.force_coop,
+    )
+    return LevelBasedForaging(generator, time_limit=adapter.horizon, penalty=adapter.penalty)

@@ -1,0 +1,28 @@
+"""The Python of docs/ecosystem.md runs, one block after the other, and its commands name what there is."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+PAGE = (Path(__file__).parents[2] / "docs" / "ecosystem.md").read_text()
+
+
+@pytest.mark.filterwarnings("ignore:.*Box.*precision lowered:UserWarning")
+def test_the_python_blocks_run() -> None:
+    known: dict = {}
+    blocks = re.findall(r"^```python(?: title=\S+)?\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 3
+    for block in blocks:
+        exec(block, known)
+    assert set(known["rewards"]) == {"seat_0", "seat_1"}
+    assert known["returns"].shape == (10,)
+    assert known["make_listener"]()(None, 1.0, False) == 1
+
+
+def test_every_module_and_function_on_the_page_exists() -> None:
+    named = set(re.findall(r"(coverset\.adapters\.\w+)(?::(\w+))?", PAGE))
+    assert len(named) > 8
+    for module, attribute in named:
+        assert not attribute or hasattr(import_module(module), attribute), f"{module}:{attribute}"

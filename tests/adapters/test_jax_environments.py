@@ -1,0 +1,95 @@
+"""Environments that other packages have written in JAX: the contract, and the pipeline at toy size."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import coverset
+import toy_run
+from coverset.adapters.jaxmarl import JaxMarl, overcooked
+from coverset.adapters.jumanji import JumanjiForaging
+from coverset.envs.conformance import check_environment
+
+SMALL = {**toy_run.SETTINGS, "minibatches": 1, "total_steps": 2 * 80}
+BRIEF = {"total_steps": 64, "chunk_steps": 64, "envs_per_partner": 2, "rollout_length": 4, "episodes_per_trial": 2}
+TINY = {"hidden_sizes": (4,), "memory_size": 4, "minibatches": 1}
+
+
+def pipeline(name: str, parameters: dict, out: Path) -> np.ndarray:
+    """Generate, cross and train at toy size; the cross-play of what came out."""
+    (summary,) = coverset.generate(name, env_parameters=parameters, out=out, **SMALL)
+    (agent,) = coverset.train(out, **BRIEF, **TINY)
+    assert agent["env_steps"] == 64
+    return np.array(summary["cross_play"])
+
+
+def test_jumanji_foraging_keeps_the_contract_and_its_own_rules() -> None:
+    environment = JumanjiForaging(size=5, num_objects=1, horizon=6, sight=5)
+    check_environment(environment, quick=True)
+    state = jax.jit(environment.reset)(jax.random.key(0))
+    text = environment.render(state)
+    assert {"X", "O"} <= set(text)
+    place = state.inner.food_items.position[0]
+    beside = jnp.stack([place + jnp.array([0, 1]), place - jnp.array([0, 1])])
+    inner = state.inner.replace(agents=state.inner.agents.replace(position=beside))
+    reached = jax.jit(environment.step)(jax.random.key(0), state._replace(inner=inner), jnp.array([5, 5]))
+    assert bool(reached.terminated)
+    assert float(reached.reward) == pytest.approx(1.0), "both load the only object"
+    assert not bool(reached.truncated)
+
+
+def test_jumanji_foraging_is_trained_and_crossed(tmp_path: Path) -> None:
+    parameters = {"size": 5, "num_objects": 1, "horizon": 6, "sight": 5}
+    returns = pipeline("coverset.adapters.jumanji:JumanjiForaging", parameters, tmp_path)
+    assert returns.shape == (2, 2)
+    assert np.all((returns >= 0) & (returns <= 1))
+
+
+def test_overcooked_keeps_the_contract_and_its_own_rules() -> None:
+    environment = overcooked("cramped_room", horizon=8)
+    check_environment(environment, quick=True)
+    assert environment.num_actions == (6, 6)
+    assert environment.observation_size == 4 * 5 * 26
+    step = jax.jit(environment.step)
+    state = jax.jit(environment.reset)(jax.random.key(0))
+    for _ in range(8):
+        reached = step(jax.random.key(0), state, jnp.array([4, 4]))
+        assert (bool(reached.terminated), bool(reached.truncated)) == (False, int(reached.state.time) == 8)
+        state = reached.state
+
+
+def test_overcooked_pays_for_steps_on_the_way_if_asked_to() -> None:
+    """In 30 random steps nobody delivers a soup, but somebody puts an onion into the pot."""
+    plain, shaped = (overcooked("cramped_room", horizon=30, shaping=weight) for weight in (0.0, 1.0))
+
+    def returns(environment, key):
+        def step(state, key):
+            actions_key, step_key = jax.random.split(key)
+            reached = environment.step(step_key, state, jax.random.randint(actions_key, (2,), 0, 6))
+            return reached.state, reached.reward
+
+        return jnp.sum(jax.lax.scan(step, environment.reset(key), jax.random.split(key, 30))[1])
+
+    keys = jax.random.split(jax.random.key(0), 64)
+    earned = [np.asarray(jax.jit(jax.vmap(lambda key, e=game: returns(e, key)))(keys)) for game in (plain, shaped)]
+    assert np.all(earned[0] == 0)
+    assert np.any(earned[1] > 0)
+
+
+def test_overcooked_is_trained_and_crossed(tmp_path: Path) -> None:
+    parameters = {"layout": "cramped_room", "horizon": 6, "shaping": 1.0}
+    returns = pipeline("coverset.adapters.jaxmarl:overcooked", parameters, tmp_path)
+    assert returns.shape == (2, 2)
+    assert np.all(returns >= 0)
+
+
+def test_what_is_no_such_environment_is_named() -> None:
+    with pytest.raises(ValueError, match=r"layout must be one of .*, got 'kitchen'"):
+        overcooked("kitchen")
+    with pytest.raises(ValueError, match="must make a JaxMARL environment, got MatrixGame"):
+        JaxMarl("coverset.envs.matrix:MatrixGame", horizon=3)
+    with pytest.raises(ValueError, match="size must be at least 5 as Jumanji demands, got 4"):
+        JumanjiForaging(size=4)
