@@ -37,8 +37,9 @@ def save_population(path: Path, population: Population, metadata: dict[str, Any]
     save_tensors(path, tensors, {"format": FORMAT, **metadata})
 
 
-def load_population(path: Path) -> tuple[Population, dict[str, Any]]:
+def load_population(path: str | Path) -> tuple[Population, dict[str, Any]]:
     """Read what `save_population` wrote, and its metadata."""
+    path = Path(path)
     tensors, metadata = load_tensors(path)
     if metadata.get("format") != FORMAT:
         raise DamagedFile(f"{path} holds '{metadata.get('format')}' where '{FORMAT}' was expected.")
