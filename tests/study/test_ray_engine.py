@@ -1,10 +1,13 @@
 """A toy study on a real local Ray cluster: killed workers, stops, failures, other disks, the local engine's bytes."""
 
+import ast
 import gc
 import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +18,7 @@ from coverset.looping import Reporter
 from coverset.study import ray_engine
 from coverset.study.engine import Engine, LocalEngine, Outcome, StudyReporter
 from coverset.study.planning import plan_study
-from coverset.study.ray_cluster import connected
+from coverset.study.ray_cluster import LOOPBACK, connected
 from coverset.study.ray_engine import RayEngine, marked
 from coverset.study.ray_worker import FLAGS, THREADS, Conditions
 from coverset.study.units import Experiment, Unit
@@ -176,7 +179,30 @@ def test_workers_are_other_processes_under_the_same_conditions(cluster: Engine, 
     assert told["parent"] != os.getpid()
 
 
-def test_a_worker_with_other_packages_refuses() -> None:
+def test_a_cluster_with_an_address_is_used_and_left_running(cluster: Engine, local: Path, tmp_path: Path) -> None:
+    """Another process joins it; the disk is found to be shared, and the one certificate that is missing is made."""
+    import ray
+
+    shutil.copytree(local, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "matrix-lipo-fast" / "seed-0" / "certificate.json").unlink()
+    joining = (
+        "import sys; from test_ray_engine import *;"
+        "outcomes = RayEngine(sys.argv[1]).run(plan(Path(sys.argv[2])), StudyReporter());"
+        "print(states(outcomes))"
+    )
+    address = ray.get_runtime_context().gcs_address
+    here = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+    # On Linux, Ray takes a loopback address for that of the network, on which this cluster does not listen.
+    environment = {**os.environ, **LOOPBACK, "PYTHONPATH": os.pathsep.join(here)}
+    command = [sys.executable, "-c", joining, address, str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert done.stderr == ""
+    assert ast.literal_eval(done.stdout) == dict.fromkeys(states(cluster.run(plan(tmp_path), StudyReporter())), "done")
+    assert results(tmp_path) == results(local)
+
+
+def test_a_worker_with_other_packages_refuses(monkeypatch) -> None:
+    monkeypatch.setattr(os, "environ", dict(os.environ))
     here = Conditions.here(mark="", one_machine=False)
     here.adopt()
     with pytest.raises(RuntimeError, match=r"has jax .*, but the study was started with 0\.1, .*: install the same"):
