@@ -1,9 +1,9 @@
 """The progress bar of a long run: steps, speed, time left, how it goes. Silent unless on a terminal."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
@@ -18,19 +18,41 @@ class _Speed(ProgressColumn):
         return Text(f"{speed / 1000:,.0f}k steps/s" if speed else "compiling")
 
 
+class _Steps(ProgressColumn):
+    """Steps done and steps in all, in few letters."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{_short(task.completed)}/{_short(task.total or 0)}")
+
+
+def _short(count: float) -> str:
+    """For example 1.25M, 40k, 7."""
+    if count >= 1e6:
+        return f"{count / 1e6:.2f}M"
+    return f"{count / 1e3:.0f}k" if count >= 1e3 else f"{count:.0f}"
+
+
+class _Bars(Progress):
+    """Bars, and below them how the newest training goes: each line fits into 80 columns."""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield self.make_tasks_table(self.tasks)
+        if self.tasks and self.tasks[-1].fields["status"]:
+            yield Text(f"  {self.tasks[-1].fields['status']}", no_wrap=True, overflow="ellipsis")
+
+
 class TrainingProgress(Reporter):
     """Shows a run on standard error while it goes on."""
 
     def __init__(self, *, quiet: bool, should_stop: Callable[[], bool]) -> None:
         console = Console(stderr=True)
         self.stop_asked = should_stop
-        self.bar = Progress(
+        self.bar = _Bars(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+            BarColumn(bar_width=10),
+            _Steps(),
             _Speed(),
             TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[status]}"),
             console=console,
             disable=quiet or not console.is_terminal,
         )
