@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,13 +47,18 @@ class Telling(Task):
         (self.experiment.directory / "told.json").write_text(json.dumps(told))
 
 
-def processes(title: str = "", variable: str = "") -> list[int]:
-    """Living processes by the beginning of their title and a variable of the environment they were started with."""
+def birthmark() -> tuple[str, str]:
+    """An environment variable that tells the processes which are started under it from those of other tests."""
+    return "COVERSET_TEST", uuid.uuid4().hex
+
+
+def processes(variable: tuple[str, str], title: str = "") -> list[int]:
+    """Living processes by a variable of the environment they were started with, and the beginning of their title."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             begins = (entry / "cmdline").read_bytes().startswith(title.encode())
-            if begins and variable.encode() in (entry / "environ").read_bytes():
+            if begins and "=".join(variable).encode() in (entry / "environ").read_bytes():
                 found.append(int(entry.name))
         except OSError:  # it has just ended, or is somebody else's
             continue

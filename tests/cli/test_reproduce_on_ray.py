@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-import uuid
 from pathlib import Path
 
 import jax
@@ -15,7 +14,7 @@ import pytest
 
 import toy_study
 from coverset.cli.main import run
-from ray_units import processes
+from ray_units import birthmark, processes
 
 PATIENCE = 600
 
@@ -58,11 +57,10 @@ def test_without_ray_it_says_what_to_install(tmp_path: Path, capfd, monkeypatch)
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds processes by /proc")
 def test_after_a_lost_worker_ctrl_c_stops_in_order_and_leaves_nothing_behind(tmp_path: Path) -> None:
     """A terminal sends the signal to all processes that were started from it, Ray's among them."""
-    birthmark = f"COVERSET_TEST={uuid.uuid4().hex}"
-    name, _, value = birthmark.partition("=")
+    mark = birthmark()
     environment = {
         **os.environ,
-        name: value,
+        **dict([mark]),
         "JAX_COMPILATION_CACHE_DIR": str(jax.config.jax_compilation_cache_dir),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
     }
@@ -75,9 +73,9 @@ def test_after_a_lost_worker_ctrl_c_stops_in_order_and_leaves_nothing_behind(tmp
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     wait_for(lambda: len([*out.glob("*/seed-0/metrics.jsonl")]) == 2, process)
-    first, second = processes("ray::run_unit", birthmark)
+    first, second = processes(mark, "ray::run_unit")
     os.kill(first, signal.SIGKILL)
-    wait_for(lambda: len({*processes("ray::run_unit", birthmark)} - {first, second}) == 1, process)
+    wait_for(lambda: len({*processes(mark, "ray::run_unit")} - {first, second}) == 1, process)
     os.killpg(process.pid, signal.SIGINT)
     printed, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
@@ -86,7 +84,7 @@ def test_after_a_lost_worker_ctrl_c_stops_in_order_and_leaves_nothing_behind(tmp
     assert stopped == "coverset: stopped; repeat the command to go on."
     assert {unit["state"] for unit in json.loads(printed)["units"]} == {"stopped", "to do"}
     assert [*out.glob("*/seed-0/checkpoints/*.safetensors")]
-    wait_for(lambda: not processes(variable=birthmark))
+    wait_for(lambda: not processes(mark))
 
 
 def wait_for(condition, process: subprocess.Popen | None = None) -> None:

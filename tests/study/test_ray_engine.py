@@ -18,11 +18,11 @@ from coverset.looping import Reporter
 from coverset.study import ray_engine
 from coverset.study.engine import Engine, LocalEngine, Outcome, StudyReporter
 from coverset.study.planning import plan_study
-from coverset.study.ray_cluster import LOOPBACK, connected
+from coverset.study.ray_cluster import LOOPBACK, connected, variables
 from coverset.study.ray_engine import RayEngine, marked
 from coverset.study.ray_worker import FLAGS, THREADS, Conditions
 from coverset.study.units import Experiment, Unit
-from ray_units import Dying, Telling, processes
+from ray_units import Dying, Telling, birthmark, processes
 from toy_study import CHOICE, GENERATION, TRAINING, results
 
 pytestmark = [
@@ -34,6 +34,7 @@ pytestmark = [
 LONG = {"total_steps": 600 * 80}
 """Long enough to be in the middle of it when the first news arrive."""
 METHODS = ("brdiv", "lipo")
+BIRTHMARK = birthmark()
 
 
 def plan(out: Path, **changes) -> list[Unit]:
@@ -92,13 +93,13 @@ class Killer(Listener):
     """Kills a worker that runs a unit."""
 
     def disturb(self) -> None:
-        os.kill(processes("ray::run_unit")[0], signal.SIGKILL)
+        os.kill(processes(BIRTHMARK, "ray::run_unit")[0], signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Engine]:
     """Two workers, started once: an engine uses the cluster that its process is connected to."""
-    with connected(None, 2):
+    with variables(dict([BIRTHMARK])), connected(None, 2):
         yield RayEngine()
     gc.collect()  # while warnings about what Ray has left are ignored
 
