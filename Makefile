@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test check lock clean
+.PHONY: setup demo test check docs lock clean
 
 setup: $(STAMP)
 
@@ -26,6 +26,10 @@ check: setup
 
 test: check
 	$(BIN)/pytest -n 2
+
+docs: setup
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet docs build/docs
+	@echo "The site is built: open build/docs/index.html"
 
 lock:
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \

@@ -48,7 +48,7 @@ def evaluate(
       trials: trials with each partner.
       episodes: episodes of a trial.
     Returns:
-      One record per seed, as in `evaluation.json`: mean return, oracle fraction, and the same for every partner.
+      One record per seed, as in `evaluation.json`, with mean return, oracle fraction, and the same for every partner.
     """
     records = []
     for seed, path in seed_directories(Path(directory), seeds).items():

@@ -31,7 +31,7 @@ def report(directory: str | Path, *, out: str | Path | None = None) -> dict[str,
       out: the page; `directory/report/index.html` if not given, and index.html in it if it is a directory. Figures and
         data go to `figures` and `data` beside the page.
     Returns:
-      Paths: `page`, and lists of `figures` and `data`.
+      The path of the `page`, and lists of those of `figures` and `data`.
     """
     directory = Path(directory)
     study = read_study(directory)
