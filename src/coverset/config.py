@@ -32,6 +32,8 @@ class GenerateSettings:
     """Updates between two steps of the multipliers: T_lagrange."""
     multiplier_ceiling: float = math.inf
     """Upper bound of every multiplier."""
+    multiplier_ripeness: float = 0.0
+    """How much slower multipliers grow for a pair that earns less than the best one: the power of that share."""
     alpha: float = 1.0
     """Weight of cross-play in BRDiv and LIPO."""
     discount: float = 0.99
@@ -56,6 +58,13 @@ class GenerateSettings:
     """Entropy bonus in units of the self-play weight: w_ent."""
     entropy_final: float | None = None
     """Entropy bonus at the end of the run, reached linearly over its second half; constant if not given."""
+    tremble: float = 0.0
+    """Chance that a policy's action is drawn uniformly while it trains; falls to zero over the second half of a run."""
+    input_waves: float = 0.0
+    """Bandwidth of waves in every network's first layer, which tell observations apart that differ in little; 0 for
+    rectifiers as in the other layers."""
+    one_policy_per_pair: bool = False
+    """Whether best response i and teammate i are one policy: for games in which both seats see and do alike."""
     scale_advantages: bool = True
     """Whether each policy's advantages are measured in units of their root mean square in the rollout."""
     relative_weights: bool = True
@@ -76,15 +85,17 @@ class GenerateSettings:
         at_least("population_size", self.population_size, 2, "so that cross-play pairs exist")
         for name in ("learning_rate", "critic_learning_rate", "clip", "max_grad_norm", "target_rate"):
             positive(name, getattr(self, name))
-        for name in ("multiplier_rate", "multiplier_ceiling", "alpha", "entropy", "margin", "extra_self_play"):
+        for name in ("multiplier_rate", "multiplier_ceiling", "alpha", "entropy", "margin"):
             at_least(name, getattr(self, name), 0)
-        for name in ("multiplier_rate", "alpha", "entropy", "margin"):
+        for name in ("multiplier_rate", "alpha", "entropy", "margin", "multiplier_ripeness", "input_waves"):
             finite(name, getattr(self, name))
+        for name in ("extra_self_play", "multiplier_ripeness", "input_waves"):
+            at_least(name, getattr(self, name), 0)
         for name in ("total_steps", "multiplier_interval", "envs_per_pair", "rollout_length", "epochs", "minibatches"):
             at_least(name, getattr(self, name), 1)
         for name in ("value_samples", "chunk_steps", "seeds_together"):
             at_least(name, getattr(self, name), 1)
-        for name in ("discount", "gae_decay", "target_rate"):
+        for name in ("discount", "gae_decay", "target_rate", "tremble"):
             between(name, getattr(self, name), 0, 1)
         if self.entropy_final is not None:
             at_least("entropy_final", self.entropy_final, 0)
@@ -141,6 +152,8 @@ class TrainSettings:
     """Environment steps to train for, over all environments: T."""
     hidden_sizes: tuple[int, ...] = (64,)
     """Widths of the dense layers before the LSTM."""
+    input_waves: float = 0.0
+    """Bandwidth of waves in the first layer, as for teammates; 0 for rectifiers."""
     memory_size: int = 64
     """Size of the LSTM: L_rep."""
     learning_rate: float = 1e-3
@@ -183,7 +196,7 @@ class TrainSettings:
     def __post_init__(self) -> None:
         for name in ("learning_rate", "critic_learning_rate", "clip", "max_grad_norm", "reward_scale"):
             positive(name, getattr(self, name))
-        for name in ("entropy", "evaluations"):
+        for name in ("entropy", "evaluations", "input_waves"):
             at_least(name, getattr(self, name), 0)
         for name in (
             *("total_steps", "memory_size", "envs_per_partner", "rollout_length", "epochs", "minibatches"),

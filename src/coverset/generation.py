@@ -86,6 +86,11 @@ def make_plan(
         parameters = registry.parameters_of(environment)
     settings = generate_settings(name, method, preset, **overrides)
     make_rule(method, settings)
+    if settings.one_policy_per_pair and len(set(environment.num_actions)) > 1:
+        raise ValueError(
+            "one_policy_per_pair must be false where the seats have different actions, "
+            f"got true for {' and '.join(map(str, environment.num_actions))} actions."
+        )
     return Plan(name, environment, parameters, method, preset, settings)
 
 

@@ -24,9 +24,9 @@ def always(*actions: int) -> NetworkPolicy:
     return NetworkPolicy(MLP((jnp.zeros((len(actions), 1, 3)),), (logits,)))
 
 
-@pytest.mark.parametrize("recurrent", [True, False])
-def test_a_loaded_agent_acts_as_the_saved_one(tmp_path, recurrent):
-    policy = AdHocPolicy(create_actor(jax.random.key(0), 4, 3, (5,), 6, recurrent=recurrent), 3, 0.5)
+@pytest.mark.parametrize(("recurrent", "waves"), [(True, 0.0), (False, 0.0), (True, 1.5)])
+def test_a_loaded_agent_acts_as_the_saved_one(tmp_path, recurrent, waves):
+    policy = AdHocPolicy(create_actor(jax.random.key(0), 4, 3, (5,), 6, recurrent=recurrent, waves=waves), 3, 0.5)
     save_agent(tmp_path / "agent.safetensors", policy, ABOUT)
     loaded, about = load_agent_policy(tmp_path / "agent.safetensors")
     assert about["env"] == "matrix"

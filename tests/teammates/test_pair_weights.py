@@ -206,3 +206,28 @@ def test_an_unknown_method_is_refused_with_the_list_of_the_known() -> None:
     with pytest.raises(ValueError, match=r"method must be one of .* got 'lbrdive'\. Did you mean 'lbrdiv'") as refusal:
         make_rule("lbrdive", GenerateSettings(population_size=2, total_steps=1))
     assert all(name in str(refusal.value) for name in METHODS)
+
+
+def test_multipliers_of_a_pair_that_earns_nothing_yet_do_not_grow() -> None:
+    """Pair 0 earns 2, pair 1 half of that, pair 2 nothing; every constraint is violated by one."""
+    returns = jnp.array([[2.0, 2.5, 2.5], [2.5, 1.0, 1.5], [2.5, 1.5, 0.0]])
+    rule = LBRDiv(margin=0.5, rate=0.1, ripeness=2.0)
+    grown = rule.update(rule.init(3), returns)
+    plain = LBRDiv(margin=0.5, rate=0.1).update(rule.init(3), returns)
+    for slow, fast in zip(grown, plain, strict=True):
+        assert np.all(np.asarray(fast)[~np.eye(3, dtype=bool)] > 0)
+        np.testing.assert_allclose(slow, fast * jnp.array([1.0, 0.25, 0.0])[:, None], atol=1e-6)
+
+
+def test_multipliers_of_satisfied_constraints_fall_at_full_speed_however_little_a_pair_earns() -> None:
+    returns = jnp.array([[4.0, 0.0], [0.0, 1.0]])
+    rule = LBRDiv(margin=0.5, rate=0.1, start=1.0, ripeness=2.0)
+    other_best_response, other_teammate = rule.update(rule.init(2), returns)
+    for multipliers in (other_best_response, other_teammate):
+        np.testing.assert_allclose(multipliers, [[0.0, 0.65], [0.95, 0.0]], atol=1e-6)
+
+
+def test_nothing_grows_at_full_speed_before_anybody_earns_the_margin() -> None:
+    rule = LBRDiv(margin=0.5, rate=0.1, ripeness=1.0)
+    grown = rule.update(rule.init(2), jnp.full((2, 2), 0.05))
+    np.testing.assert_allclose(grown.other_teammate, 0.1 * 0.5 * 0.1 * (1 - np.eye(2)), rtol=1e-4)

@@ -209,3 +209,15 @@ def test_multipliers_return_to_zero_once_the_constraints_hold(solved) -> None:
     _, multipliers = solved
     assert isinstance(multipliers, Multipliers)
     assert max(np.max(x) for x in multipliers) < 0.05
+
+
+def test_one_policy_per_pair_stays_one_and_learns_from_both_seats() -> None:
+    shared = replace(SHORT, one_policy_per_pair=True, tremble=0.1, input_waves=1.0)
+    trainer = Trainer(AGREE, make_rule("lbrdiv", shared), shared)
+    start = trainer.init(jax.random.key(0))
+    state, metrics = jax.jit(trainer.train_chunk)(start)
+    networks = state.learner.networks
+    for mine, theirs in zip(*map(jax.tree.leaves, (networks.best_responses, networks.teammates)), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    assert not np.array_equal(networks.teammates.weights[0], start.learner.networks.teammates.weights[0])
+    assert np.all(metrics.finite)

@@ -44,12 +44,13 @@ class MemoryNetwork(eqx.Module):
         *,
         recurrent: bool,
         head_scale: float = 1.0,
+        waves: float = 0.0,
     ) -> "MemoryNetwork":
         """Draw the layers. The encoder's last layer makes the LSTM's four gates from its input."""
         encoder_key, recurrent_key, head_key = jax.random.split(key, 3)
         gates = 4 * memory_size if recurrent else memory_size
         return cls(
-            encoder=MLP.create(encoder_key, (num_features, *hidden_sizes, gates)),
+            encoder=MLP.create(encoder_key, (num_features, *hidden_sizes, gates), waves=waves),
             recurrent_weight=memory_size**-0.5 * jax.random.normal(recurrent_key, (memory_size, gates)),
             head=MLP.create(head_key, (memory_size, num_outputs), head_scale),
             recurrent=recurrent,
@@ -151,9 +152,17 @@ def create_actor(
     memory_size: int,
     *,
     recurrent: bool,
+    waves: float = 0.0,
 ) -> MemoryNetwork:
     """An untrained actor: nearly uniform over its actions."""
     size = feature_size(observation_size, num_actions, recurrent=recurrent)
     return MemoryNetwork.create(
-        key, size, hidden_sizes, memory_size, num_actions, recurrent=recurrent, head_scale=POLICY_HEAD_SCALE
+        key,
+        size,
+        hidden_sizes,
+        memory_size,
+        num_actions,
+        recurrent=recurrent,
+        head_scale=POLICY_HEAD_SCALE,
+        waves=waves,
     )

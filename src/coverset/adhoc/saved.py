@@ -10,7 +10,8 @@ import numpy as np
 from coverset.adhoc.agent import AdHocPolicy, MemoryNetwork
 from coverset.adhoc.plastic import PlasticPolicy
 from coverset.policies.base import Policy
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.layers import WAVES, kind_of, named_layers, read_layers
+from coverset.policies.networks import NetworkPolicy
 from coverset.storage import DamagedFile, load_tensors, save_tensors
 from coverset.types import Percept
 
@@ -23,20 +24,21 @@ def save_agent(path: Path, policy: AdHocPolicy | PlasticPolicy, about: dict[str,
         tensors = {
             "edges": policy.edges,
             "log_likelihood": policy.log_likelihood,
-            **_layers("library", policy.library.mlp),
+            **named_layers("library", policy.library.mlp),
         }
-        kind: dict[str, Any] = {"kind": "plastic"}
+        kind: dict[str, Any] = {"kind": "plastic", **kind_of(policy.library.mlp)}
     else:
         actor = policy.actor
         tensors = {
             "recurrent": actor.recurrent_weight,
-            **_layers("encoder", actor.encoder),
-            **_layers("head", actor.head),
+            **named_layers("encoder", actor.encoder),
+            **named_layers("head", actor.head),
         }
         kind = {
             "kind": "memory" if actor.recurrent else "feedforward",
             "num_actions": policy.num_actions,
             "reward_scale": policy.reward_scale,
+            **kind_of(actor.encoder),
         }
     arrays = {name: np.asarray(tensor) for name, tensor in tensors.items()}
     save_tensors(path, arrays, {"format": FORMAT, **kind, **about})
@@ -48,29 +50,16 @@ def load_agent_policy(path: Path) -> tuple[Policy, dict[str, Any]]:
     if about.get("format") != FORMAT:
         raise DamagedFile(f"{path} holds '{about.get('format')}' where '{FORMAT}' was expected.")
     tensors = {name: jnp.asarray(array) for name, array in arrays.items()}
+    waves = bool(about.get(WAVES))
     try:
         if about["kind"] == "plastic":
-            library = NetworkPolicy(_mlp("library", tensors))
+            library = NetworkPolicy(read_layers("library", tensors, waves=waves))
             return PlasticPolicy(library, tensors["edges"], tensors["log_likelihood"]), about
-        network = MemoryNetwork(
-            _mlp("encoder", tensors), tensors["recurrent"], _mlp("head", tensors), about["kind"] == "memory"
-        )
+        encoder, head = read_layers("encoder", tensors, waves=waves), read_layers("head", tensors)
+        network = MemoryNetwork(encoder, tensors["recurrent"], head, about["kind"] == "memory")
         return AdHocPolicy(network, about["num_actions"], about["reward_scale"]), about
     except KeyError as error:
         raise DamagedFile(f"{path} lacks {error}.") from error
-
-
-def _layers(role: str, mlp: MLP) -> dict[str, Any]:
-    named = {}
-    for number, (weight, bias) in enumerate(zip(mlp.weights, mlp.biases, strict=True)):
-        named[f"{role}.{number}.weight"], named[f"{role}.{number}.bias"] = weight, bias
-    return named
-
-
-def _mlp(role: str, tensors: dict[str, jax.Array]) -> MLP:
-    count = sum(name.startswith(f"{role}.") and name.endswith(".weight") for name in tensors)
-    weights = tuple(tensors[f"{role}.{number}.weight"] for number in range(count))
-    return MLP(weights, tuple(tensors[f"{role}.{number}.bias"] for number in range(count)))
 
 
 class Agent:

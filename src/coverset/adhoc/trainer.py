@@ -19,7 +19,7 @@ from coverset.adhoc.pool import PartnerPool
 from coverset.config import TrainSettings
 from coverset.envs.base import Environment, autoreset
 from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities, sample_actions
-from coverset.learning.optimiser import ADAM, adam_step, entropy_bonus
+from coverset.learning.optimiser import ADAM, adam_step, explore_then_settle
 from coverset.learning.returns import advantages
 from coverset.learning.vectorised import over_grid
 from coverset.types import Percept, PRNGKey, PyTree, Scalar
@@ -125,11 +125,10 @@ class AgentTrainer:
         """An untrained agent, and a fresh trial in every environment."""
         key, actor_key, critic_key, env_key = jax.random.split(key, 4)
         s, size = self.settings, self.environment.observation_size
-        actor = create_actor(actor_key, size, self.num_actions, s.hidden_sizes, s.memory_size, recurrent=self.recurrent)
+        kind = {"recurrent": self.recurrent, "waves": s.input_waves}
+        actor = create_actor(actor_key, size, self.num_actions, s.hidden_sizes, s.memory_size, **kind)
         num_features = feature_size(size, self.num_actions, recurrent=self.recurrent)
-        critic = MemoryNetwork.create(
-            critic_key, num_features, s.hidden_sizes, s.memory_size, 1, recurrent=self.recurrent
-        )
+        critic = MemoryNetwork.create(critic_key, num_features, s.hidden_sizes, s.memory_size, 1, **kind)
         networks = AgentNetworks(actor, critic)
         shape = (len(pool), s.envs_per_partner)
         trials = Trials(
@@ -266,7 +265,7 @@ class AgentTrainer:
         """`epochs` passes, each split over environments into `minibatches`: sequences stay whole."""
         s, count = self.settings, batch.target.shape[1]
         orders = jax.vmap(lambda k: jax.random.permutation(k, count))(jax.random.split(key, s.epochs))
-        bonus = entropy_bonus(s.entropy, s.entropy_final, progress)
+        bonus = explore_then_settle(s.entropy, s.entropy_final, progress)
         fall = 1.0 - progress if s.anneal else 1.0
         rates = AgentNetworks(s.learning_rate * fall, s.critic_learning_rate * fall)  # pyright: ignore
 

@@ -24,7 +24,7 @@ def adam_step(
     return eqx.apply_updates(network, jax.tree.map(lambda d: -rate * d, direction)), moments
 
 
-def entropy_bonus(start: float, final: float | None, progress: Scalar) -> Scalar:
+def explore_then_settle(start: float, final: float | None, progress: Scalar) -> Scalar:
     """`start` through the first half of a run, so that conventions are found; then linearly to `final`, to be firm."""
     end = start if final is None else final
     return start + (end - start) * jnp.clip(2.0 * progress - 1.0, 0.0, 1.0)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from coverset.policies.layers import WAVES, kind_of, named_layers, read_layers
 from coverset.policies.networks import MLP, NetworkPolicy
 from coverset.storage import DamagedFile, load_tensors, save_tensors
 
@@ -32,9 +33,9 @@ def save_population(path: Path, population: Population, metadata: dict[str, Any]
     tensors = {
         name: np.asarray(tensor)
         for role, policies in population._asdict().items()
-        for name, tensor in _named_layers(role, policies.mlp)
+        for name, tensor in named_layers(role, policies.mlp).items()
     }
-    save_tensors(path, tensors, {"format": FORMAT, **metadata})
+    save_tensors(path, tensors, {"format": FORMAT, **kind_of(population.teammates.mlp), **metadata})
 
 
 def load_population(path: str | Path) -> tuple[Population, dict[str, Any]]:
@@ -43,29 +44,25 @@ def load_population(path: str | Path) -> tuple[Population, dict[str, Any]]:
     tensors, metadata = load_tensors(path)
     if metadata.get("format") != FORMAT:
         raise DamagedFile(f"{path} holds '{metadata.get('format')}' where '{FORMAT}' was expected.")
-    population = Population(*(NetworkPolicy(_layers(path, role, tensors)) for role in Population._fields))
+    waves = bool(metadata.get(WAVES))
+    roles = [_checked_layers(path, role, tensors, waves=waves) for role in Population._fields]
+    population = Population(*(NetworkPolicy(layers) for layers in roles))
     if len({policies.mlp.weights[0].shape[0] for policies in population}) > 1:
         raise DamagedFile(f"{path} holds populations of different sizes.")
     return population, metadata
 
 
-def _named_layers(role: str, mlp: MLP) -> list[tuple[str, jax.Array]]:
-    layers = enumerate(zip(mlp.weights, mlp.biases, strict=True))
-    return [(f"{role}.{n}.{kind}", x) for n, layer in layers for kind, x in zip(("weight", "bias"), layer, strict=True)]
-
-
-def _layers(path: Path, role: str, tensors: dict[str, np.ndarray]) -> MLP:
-    count = sum(name.startswith(f"{role}.") and name.endswith(".weight") for name in tensors)
+def _checked_layers(path: Path, role: str, tensors: dict[str, np.ndarray], *, waves: bool) -> MLP:
     try:
-        weights = tuple(jnp.asarray(tensors[f"{role}.{n}.weight"]) for n in range(count))
-        biases = tuple(jnp.asarray(tensors[f"{role}.{n}.bias"]) for n in range(count))
+        mlp = read_layers(role, tensors, waves=waves)
     except KeyError as error:
         raise DamagedFile(f"{path} lacks the tensor {error}.") from error
-    shapes_fit = count > 0 and all(
+    weights, biases = mlp.weights, mlp.biases
+    shapes_fit = len(weights) > 0 and all(
         w.ndim == 3 and b.shape == (w.shape[0], w.shape[2]) and w.dtype == b.dtype == jnp.float32
         for w, b in zip(weights, biases, strict=True)
     )
     chained = shapes_fit and all((a.shape[0], a.shape[2]) == b.shape[:2] for a, b in pairwise(weights))
     if not chained:
         raise DamagedFile(f"{path} holds layers of {role} whose shapes do not fit together.")
-    return MLP(weights, biases)
+    return mlp

@@ -13,9 +13,12 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from coverset.teammates.pair_weights import PairWeightRule, gaps
 from coverset.types import PairMatrix, Scalar
+
+SMALLEST_VALUE = 1e-6
 
 
 class Multipliers(NamedTuple):
@@ -56,6 +59,8 @@ class LBRDiv(PairWeightRule):
     """lambda_alpha, the multipliers' step size."""
     ceiling: float = float("inf")
     """Upper bound of every multiplier; infinite in the paper."""
+    ripeness: float = 0.0
+    """How much slower multipliers grow for a pair that earns less than the best one; 0 in the paper."""
     start: float = 0.0
     """Value of every multiplier at the outset."""
 
@@ -69,4 +74,17 @@ class LBRDiv(PairWeightRule):
     def update(self, state: Multipliers, pair_values: PairMatrix) -> Multipliers:
         """alpha <- clip(alpha - rate dL/dalpha, 0, ceiling); the gradient is the constraint's gap."""
         slack = Multipliers(*gaps(pair_values, self.margin))
-        return jax.tree.map(lambda a, gap: jnp.clip(a - self.rate * gap, 0.0, self.ceiling), state, slack)
+        growth = self._growth(jnp.diagonal(pair_values))[:, None]
+        steps = jax.tree.map(lambda gap: self.rate * jnp.where(gap < 0.0, growth, 1.0) * gap, slack)
+        return jax.tree.map(lambda a, step: jnp.clip(a - step, 0.0, self.ceiling), state, steps)
+
+    def _growth(self, own: Float[Array, "K"]) -> Float[Array, "K"]:
+        """Speed at which multipliers of each pair's constraints grow, 1 for the best pair once it earns the margin.
+
+        Before a pair has learned to earn anything, its constraints cannot hold, and multipliers that grow regardless
+        teach it to avoid everybody's rewards, its own included.
+        """
+        if self.ripeness == 0.0:
+            return jnp.ones_like(own)
+        earned = jnp.maximum(own, 0.0)
+        return (earned / jnp.maximum(jnp.max(earned), self.margin + SMALLEST_VALUE)) ** self.ripeness

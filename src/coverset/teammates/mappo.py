@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from coverset.config import GenerateSettings
-from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities
-from coverset.learning.optimiser import ADAM, adam_step, entropy_bonus
+from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities, tremble
+from coverset.learning.optimiser import ADAM, adam_step, explore_then_settle
 from coverset.learning.returns import advantages
 from coverset.policies.networks import MLP, PairCritic
 from coverset.teammates.collection import Steps
@@ -123,21 +123,26 @@ def members_first(x: Array) -> Array:
 
 
 def grid_loss(
-    networks: Networks, grid: PairGrid, batch: Batch, bonuses: Float[Array, "*k"], clip: float
+    networks: Networks,
+    grid: PairGrid,
+    batch: Batch,
+    bonuses: Float[Array, "*k"],
+    clip: float,
+    trembling: Scalar | None = None,
 ) -> tuple[Scalar, Losses]:
     """The three losses added up: no network appears in two of them."""
-    row_loss, row_entropy = actor_loss(networks.best_responses, batch.best_responses, bonuses, clip)
-    column_loss, column_entropy = actor_loss(networks.teammates, batch.teammates, bonuses, clip)
+    row_loss, row_entropy = actor_loss(networks.best_responses, batch.best_responses, bonuses, clip, trembling)
+    column_loss, column_entropy = actor_loss(networks.teammates, batch.teammates, bonuses, clip, trembling)
     value_loss = critic_loss(networks.critic, grid, batch.critic)
     losses = Losses(jnp.stack([row_entropy, column_entropy]), value_loss)
     return row_loss + column_loss + value_loss, losses
 
 
 def actor_loss(
-    actors: MLP, batch: SeatBatch, bonuses: Float[Array, "*k"], clip: float
+    actors: MLP, batch: SeatBatch, bonuses: Float[Array, "*k"], clip: float, trembling: Scalar | None = None
 ) -> tuple[Scalar, Float[Array, "K"]]:
     """Sum over policies of the negative clipped objective and entropy bonus; and the entropies."""
-    logits = jax.vmap(MLP.__call__)(actors, batch.observations)
+    logits = tremble(jax.vmap(MLP.__call__)(actors, batch.observations), trembling)
     log_p = log_probabilities(logits, batch.actions)
     gain = clipped_surrogate(log_p, batch.log_p, batch.weighted_advantage, clip=clip)
     entropies = jnp.mean(batch.share * entropy(logits), axis=(1, 2))
@@ -150,6 +155,11 @@ def critic_loss(critic: PairCritic, grid: PairGrid, batch: CriticBatch) -> Scala
     identity = critic.identity(grid.best_responses(), grid.teammates())
     values = critic(batch.observations, identity[:, None])
     return jnp.mean(grid.cell_shares()[:, None] * jnp.square(values - batch.target))
+
+
+def chance_to_tremble(settings: GenerateSettings, progress: Scalar) -> Scalar | None:
+    """Of every policy, in data collection and in the loss alike; it goes to zero with the end of a run."""
+    return explore_then_settle(settings.tremble, 0.0, progress) if settings.tremble else None
 
 
 def improve(
@@ -169,7 +179,8 @@ def improve(
     """
     length, parts = settings.rollout_length, settings.minibatches
     orders = jax.vmap(lambda k: jax.random.permutation(k, length))(jax.random.split(key, settings.epochs))
-    bonus = entropy_bonus(settings.entropy, settings.entropy_final, progress)
+    trembling = chance_to_tremble(settings, progress)
+    bonus = explore_then_settle(settings.entropy, settings.entropy_final, progress)
     # The paper multiplies the entropy weight by w_ii; in units of w_ii that factor is 1.
     bonuses = bonus * (1.0 if settings.relative_weights else jnp.diagonal(pair_weights))
     fall = 1.0 - progress if settings.anneal else 1.0
@@ -177,7 +188,11 @@ def improve(
 
     def optimise(learner: Learner, times: Int[Array, "t"]) -> tuple[Learner, Losses]:
         part = jax.tree.map(lambda x: x[:, times], batch) if parts > 1 else batch
-        gradients, losses = jax.grad(loss, has_aux=True)(learner.networks, grid, part, bonuses, settings.clip)
+        differentiate = jax.grad(loss, has_aux=True)
+        gradients, losses = differentiate(learner.networks, grid, part, bonuses, settings.clip, trembling)
+        if settings.one_policy_per_pair:
+            both = jax.tree.map(jnp.add, gradients.best_responses, gradients.teammates)
+            gradients = Networks(both, both, gradients.critic)
         updated = [
             adam_step(*together, per_member=role != "critic", max_norm=settings.max_grad_norm)
             for role, *together in zip(Networks._fields, rates, *learner, gradients, strict=True)

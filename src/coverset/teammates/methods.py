@@ -11,7 +11,9 @@ from coverset.teammates.lipo import LIPO
 from coverset.teammates.pair_weights import PairWeightRule
 
 METHODS: dict[str, Callable[[GenerateSettings], PairWeightRule]] = {
-    "lbrdiv": lambda s: LBRDiv(margin=s.margin, rate=s.multiplier_rate, ceiling=s.multiplier_ceiling),
+    "lbrdiv": lambda s: LBRDiv(
+        margin=s.margin, rate=s.multiplier_rate, ceiling=s.multiplier_ceiling, ripeness=s.multiplier_ripeness
+    ),
     "brdiv": lambda s: BRDiv(alpha=s.alpha),
     "lipo": lambda s: LIPO(alpha=s.alpha),
     "independent": lambda s: Independent(),

@@ -1,5 +1,6 @@
 """What gradients train: K best responses, K teammates, one critic."""
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -25,10 +26,13 @@ def init_networks(key: PRNGKey, environment: Environment, settings: GenerateSett
 
     def population(key: PRNGKey, num_actions: int) -> MLP:
         sizes = (size, *settings.hidden_sizes, num_actions)
-        return jax.vmap(lambda member_key: MLP.create(member_key, sizes, POLICY_HEAD_SCALE))(jax.random.split(key, k))
+        create = partial(MLP.create, sizes=sizes, head_scale=POLICY_HEAD_SCALE, waves=settings.input_waves)
+        return jax.vmap(create)(jax.random.split(key, k))
 
+    best_responses = population(row_key, environment.num_actions[0])
+    teammates = best_responses if settings.one_policy_per_pair else population(column_key, environment.num_actions[1])
     return Networks(
-        best_responses=population(row_key, environment.num_actions[0]),
-        teammates=population(column_key, environment.num_actions[1]),
-        critic=PairCritic.create(critic_key, size, k, settings.hidden_sizes),
+        best_responses=best_responses,
+        teammates=teammates,
+        critic=PairCritic.create(critic_key, size, k, settings.hidden_sizes, settings.input_waves),
     )
