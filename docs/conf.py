@@ -1,10 +1,14 @@
 """The documentation site: `make docs` builds it to build/docs, with every warning an error."""
 
+import re
+import shutil
 import sys
 from importlib.metadata import version as installed
 from pathlib import Path
+from typing import Any
 
-sys.path.append(str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path.append(str(HERE))
 
 project = "coverset"
 copyright = "the coverset authors, Apache-2.0"
@@ -30,3 +34,24 @@ napoleon_numpy_docstring = False
 
 nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(?!coverset\b).*")]  # names of other packages: their pages are elsewhere
+
+TITLED_BLOCK = re.compile(r'^```(\w+) title="([^"]+)"$', re.MULTILINE)
+LINK_TO_REPORT = re.compile(r"\[([^\]]+)\]\(index\.html\)")
+
+
+def adapt(app: Any, page: str, source: list[str]) -> None:
+    """Show the titles of code blocks, and link to the report of the results as a page, not as a download."""
+    source[0] = TITLED_BLOCK.sub(r"```{code-block} \1\n:caption: \2\n", source[0])
+    if page == "results/README":
+        source[0] = LINK_TO_REPORT.sub(r'<a href="index.html">\1</a>', source[0])
+
+
+def copy_report(app: Any, failed: Exception | None) -> None:
+    """Put the report of the results, with its figures and data, beside the page about it."""
+    shutil.copytree(HERE / "results", app.outdir / "results", ignore=shutil.ignore_patterns("*.md"), dirs_exist_ok=True)
+
+
+def setup(app: Any) -> None:
+    """What Sphinx calls."""
+    app.connect("source-read", adapt)
+    app.connect("build-finished", copy_report)

@@ -18,10 +18,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import coverset
-from coverset.config import GenerateSettings
 from coverset.presets import generate_settings
 from coverset.reports.drawing import INK, MUTED, STYLE, steps_axis
-from coverset.teammates.lbrdiv import Multipliers
+from coverset.teammates.lbrdiv import Multipliers, lagrangian_pair_weights
 from coverset.teammates.methods import make_rule
 
 IMAGES = Path(__file__).parent / "images"
@@ -43,26 +42,19 @@ def train(out: Path, **smaller: Any) -> Path:
     return out / "seed-0"
 
 
-def read(run: Path) -> tuple[GenerateSettings, list[Row]]:
-    """The settings of a run, and its rows of metrics."""
-    settings = json.loads((run / "config.json").read_text())["settings"]
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return GenerateSettings(**{**settings, "multiplier_ceiling": float(settings["multiplier_ceiling"])}), rows
-
-
 def constraints(row: Row, field: str) -> np.ndarray:
     """Gaps or multipliers of both sets of constraints, [2, K, K]; the diagonals mean nothing and are 0."""
     return np.nan_to_num(np.array([row[field][name] for name in Multipliers._fields], float))
 
 
-def pair_weights(settings: GenerateSettings, row: Row) -> dict[str, np.ndarray]:
+def pair_weights(row: Row) -> dict[str, np.ndarray]:
     """The pair weights of every method under a title: constant ones, and L-BRDiv's in one row of its run."""
     found = {}
     for method, title in TITLES.items():
-        chosen = generate_settings("matrix", method, "fast", population_size=settings.population_size)
-        rule = make_rule(method, chosen)
-        found[title.format(chosen.alpha)] = np.asarray(rule.weights(rule.init(settings.population_size)))
-    learned = make_rule("lbrdiv", settings).weights(Multipliers(*jnp.array(constraints(row, "multipliers"))))
+        settings = generate_settings("matrix", method, "fast")
+        rule = make_rule(method, settings)
+        found[title.format(settings.alpha)] = np.asarray(rule.weights(rule.init(len(row["covers"]))))
+    learned = lagrangian_pair_weights(Multipliers(*jnp.array(constraints(row, "multipliers"))))
     return {**found, f"L-BRDiv, step {row['env_steps']:,}": np.asarray(learned)}
 
 
@@ -141,11 +133,11 @@ def draw_rivals(ax: Axes, rows: list[Row], field: str, summary: Any) -> None:
 
 def draw(run: Path, images: Path = IMAGES) -> None:
     """Write both pictures; weights are those of the moment at which the multipliers are largest together."""
-    settings, rows = read(run)
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     busiest = max(rows, key=lambda row: constraints(row, "multipliers").sum())
     with mpl.rc_context(STYLE):
         pictures = {
-            "pair-weights.svg": weights_picture(pair_weights(settings, busiest)),
+            "pair-weights.svg": weights_picture(pair_weights(busiest)),
             "constraints.svg": constraints_picture(rows),
         }
         for name, figure in pictures.items():

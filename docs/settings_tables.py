@@ -1,10 +1,7 @@
 """Two directives for docs/presets.md, whose tables are made of `coverset.presets` and `coverset.config` when the site
-is built: ``settings`` lists all settings of a stage, and ``presets`` their values for one environment.
-
-Also shows the file names that pages give to code blocks (```` ```python title="a.py" ````).
+is built: `settings` lists all settings of a stage, and `presets` their values for one environment.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
@@ -18,7 +15,6 @@ from coverset.config import GenerateSettings, TrainSettings
 from coverset.presets import PRESETS, generate_settings, train_settings
 
 STAGES = {"generate": GenerateSettings, "train": TrainSettings}
-TITLED_FENCE = re.compile(r'^```(\w+) title="([^"]+)"$', re.MULTILINE)
 TUNED = ("brdiv", "lipo")
 """Methods with an alpha of their own in every environment."""
 
@@ -109,14 +105,8 @@ class Presets(Directive):
         return [table(("setting", *PRESETS), preset_rows(*self.arguments))]
 
 
-def show_titles(app: Sphinx, page: str, source: list[str]) -> None:
-    """Turn the title of a code block into its caption."""
-    source[0] = TITLED_FENCE.sub(r"```{code-block} \1\n:caption: \2\n", source[0])
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     """What Sphinx calls."""
     app.add_directive("settings", Settings)
     app.add_directive("presets", Presets)
-    app.connect("source-read", show_titles)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

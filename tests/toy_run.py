@@ -1,9 +1,16 @@
-"""A training run so small that it takes a second, and the same one as words of the command line."""
+"""A training run so small that it takes a second, the same one as words of the command line, and one untrained."""
 
 from pathlib import Path
 from typing import Any
 
+import jax
+
+from coverset.envs import registry
+from coverset.generation import make_plan
 from coverset.looping import Reporter
+from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.population import Population, save_population
+from coverset.storage import write_json
 
 SETTINGS: dict[str, Any] = {
     "population_size": 2,
@@ -56,3 +63,18 @@ def outcome(directory: Path) -> dict[str, bytes]:
         path.name: path.read_bytes()
         for path in (directory / "policies.safetensors", directory / "metrics.jsonl", newest)
     }
+
+
+def untrained(path: Path, name: str, **parameters) -> None:
+    """A run whose two pairs have learned nothing: for environments of which only the board matters."""
+    environment = registry.make(name, **parameters)
+    config = make_plan(name, env_parameters=parameters, population_size=2).config(0)
+    write_json(path / "config.json", config)
+
+    def policies(seat: int) -> NetworkPolicy:
+        sizes = (environment.observation_size, 4, environment.num_actions[seat])
+        return NetworkPolicy(jax.vmap(lambda key: MLP.create(key, sizes))(jax.random.split(jax.random.key(seat), 2)))
+
+    about = {key: config[key] for key in ("env", "env_parameters", "seed")}
+    save_population(path / "policies.safetensors", Population(policies(0), policies(1)), about)
+    write_json(path / "summary.json", {"env": name, "env_steps": 0, "cross_play": [[0.0, 0.0], [0.0, 0.0]]})

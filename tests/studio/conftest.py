@@ -3,31 +3,14 @@
 import shutil
 from pathlib import Path
 
-import jax
 import pytest
 
 import toy_run
-from coverset.envs import registry
-from coverset.generation import generate, make_plan
-from coverset.policies.networks import MLP, NetworkPolicy
-from coverset.policies.population import Population, save_population
-from coverset.storage import write_json
+from coverset.generation import generate
 from coverset.studio import replays, trials  # noqa: F401  in threads the tests' import hook trips over ast.parse
 from coverset.training import train
 from studio_client import Served
-
-
-def untrained(path: Path, name: str, **parameters) -> None:
-    """A run whose two pairs have learned nothing: for environments of which only the board matters."""
-    environment = registry.make(name, **parameters)
-    write_json(path / "config.json", make_plan(name, env_parameters=parameters, population_size=2).config(0))
-
-    def policies(seat: int) -> NetworkPolicy:
-        sizes = (environment.observation_size, 4, environment.num_actions[seat])
-        return NetworkPolicy(jax.vmap(lambda key: MLP.create(key, sizes))(jax.random.split(jax.random.key(seat), 2)))
-
-    save_population(path / "policies.safetensors", Population(policies(0), policies(1)), {})
-    write_json(path / "summary.json", {"env": name, "env_steps": 0, "cross_play": [[0.0, 0.0], [0.0, 0.0]]})
+from toy_run import untrained
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,149 @@
+"""Every `coverset` command on a page is one that there is: read by the real parser with the real checks, and run in
+small where that takes seconds."""
+
+import re
+import shutil
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import pages
+import toy_run
+from coverset.cli.main import COMMANDS, run
+
+RUN_IN_SMALL: dict[str, list[str]] = {
+    "certify": ["--trials", "1"],
+    "crossplay": ["--trials", "2", "--episodes", "2"],
+    "evaluate": ["--trials", "2", "--episodes", "2"],
+    "export": [],
+    "report": [],
+    "reproduce": ["--out", "planned", "--dry-run"],
+    "solve": [],
+    "train": [
+        *("--total-steps", "100", "--chunk-steps", "100", "--rollout-length", "5", "--envs-per-partner", "4"),
+        *("--hidden-sizes", "4", "--memory-size", "4", "--epochs", "1", "--minibatches", "1", "--evaluations", "0"),
+    ],
+}
+"""What makes a command small; a study is planned with all its choices checked."""
+
+STOPPED_AT: dict[str, tuple[str, str]] = {
+    "bench": ("coverset.benchmarking.suite:_machine", "it measures for minutes; tests/benchmarking runs it in small"),
+    "generate": (
+        "coverset.generation:run_job",
+        "every game compiles for long; tests/cli and the tutorial's test do it",
+    ),
+    "studio": ("coverset.studio.serving:_open", "it serves until it is stopped; tests/studio uses it"),
+    "tune": ("coverset.study.tuning:_run", "it compiles for every alpha; tests/study runs it in small"),
+}
+"""Commands that are not run through: where they stop, with everything they were given read and checked, and why."""
+
+ELSEWHERE = {"docs/your-own-environment.md": "test_tutorial.py"}
+"""Pages whose commands are run as they stand by a test of their own."""
+
+NOT_COMMANDS = {"recording"}
+"""What else stands behind the name: formats of files."""
+
+
+class Stop(BaseException):
+    """The command has got as far as it should."""
+
+
+def stop(*args: object, **kwargs: object) -> None:
+    raise Stop
+
+
+def prepare() -> None:
+    """What the commands start from: runs that nobody has trained, and a file that a page shows."""
+    for environment in ("matrix", "reaching", "weighted-reaching"):
+        toy_run.untrained(Path(f"runs/{environment}-lbrdiv-fast/seed-0"), environment)
+    for copy in ("matrix-brdiv-fast", "a", "b"):
+        shutil.copytree("runs/matrix-lbrdiv-fast", f"runs/{copy}")
+    page = (pages.ROOT / "docs" / "solver.md").read_text()
+    name, content = re.findall(r"^\$ cat (\S+)\n(.*?)^\$", page, re.MULTILINE | re.DOTALL)[0]
+    Path(name).write_text(content)
+
+
+def written() -> list[tuple[str, list[str]]]:
+    """Pages and their commands, each command once."""
+    found = {
+        tuple(words): name
+        for name, page in reversed(pages.pages().items())
+        if name not in ELSEWHERE
+        for words in reversed(pages.commands(page.read_text()))
+    }
+    return [(name, list(words)) for words, name in reversed(found.items())]
+
+
+def rehearse(words: list[str], monkeypatch) -> int:
+    """Run a command in small, or up to where it would take long; returns its exit code."""
+    if "--help" in words:
+        with pytest.raises(SystemExit) as end:
+            run(words)
+        return end.value.code
+    if words[0] in STOPPED_AT:
+        module, _, function = STOPPED_AT[words[0]][0].partition(":")
+        with monkeypatch.context() as patch:
+            patch.setattr(import_module(module), function, stop)
+            try:
+                return run(words)
+            except Stop:
+                return 0
+    return run([*words, *RUN_IN_SMALL[words[0]]])
+
+
+def test_every_command_works(monkeypatch, tmp_path: Path, capfd) -> None:
+    """In the order of the pages: a later command may need what an earlier one has made."""
+    desk = tmp_path / "desk"
+    desk.mkdir()
+    monkeypatch.chdir(desk)
+    prepare()
+    failures = []
+    for number, (page, words) in enumerate(written()):
+        aside = words[0] in STOPPED_AT and words[0] != "studio"
+        place = tmp_path / str(number) if aside else desk
+        place.mkdir(exist_ok=True)
+        monkeypatch.chdir(place)
+        capfd.readouterr()
+        if rehearse(words, monkeypatch) != 0:
+            failures.append(f"{page}: coverset {' '.join(words)}: {capfd.readouterr().err}")
+    assert not failures, "\n".join(failures)
+
+
+def test_every_page_with_commands_is_read() -> None:
+    found = written()
+    assert {"README.md", "docs/quick-start.md", "docs/speed.md", "docs/solver.md"} <= {page for page, _ in found}
+    assert {words[0] for _, words in found} == COMMANDS.keys() - {"demo"}
+    for name, test in ELSEWHERE.items():
+        assert Path(name).name in (pages.ROOT / "tests" / test).read_text()
+
+
+@pytest.mark.parametrize("name", pages.pages())
+def test_commands_in_sentences_exist(name: str) -> None:
+    named = set(re.findall(r"`coverset ([a-z]\w*)", pages.pages()[name].read_text()))
+    assert named <= COMMANDS.keys() | NOT_COMMANDS
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "generate matrix --sneeds 0",
+        "generate matrix --method lbrdiw",
+        "generate matrix --preset slow",
+        "generate matrx",
+        "generate reaching --env-args width=3",
+        "tune matrix --method lbrdiv",
+        "tune matrix --method lipo --generation total_stepz=1",
+        "bench foraging --preset quick",
+        "bench --clock sun",
+        "studio nowhere",
+        "studio runs --doors 3",
+        "reproduce --methods lbrdiw",
+        "reproduce matrix --training memory=16",
+        "crossplay heuristics H99 --env reaching",
+        "solve matrix --figures a.png",
+    ],
+)
+def test_a_mistake_would_be_seen(words: str, monkeypatch, tmp_path: Path, capfd) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert rehearse(words.split(), monkeypatch) == 2

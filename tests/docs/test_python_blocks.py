@@ -1,0 +1,108 @@
+"""The Python of every page runs: the blocks of a page in order, in one namespace and an empty directory."""
+
+import doctest
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import coverset
+import pages
+from coverset.envs.registry import parameters_of
+from coverset.studio.files import SafeDirectory
+from coverset.studio.recordings import FORMAT, RecordingStore
+from coverset.teammates import methods
+from toy_run import untrained
+
+ELSEWHERE = {
+    "README.md": "test_readme.py",
+    "docs/certificates.md": "analysis/test_certificate.py",
+    "docs/ecosystem.md": "adapters/test_ecosystem_page.py",
+    "docs/solver.md": "analysis/test_examples.py",
+    "docs/your-own-environment.md": "test_tutorial.py",
+}
+"""Pages whose blocks have a test of their own, which looks closer at what they do."""
+
+
+def recorded_trial() -> None:
+    """What the studio would have stored: one episode of the matrix game."""
+    environment = coverset.make("matrix")
+    episode = {"actions": [[0, 0]], "rewards": [10.0], "return": 10.0, "oracle": None, "ended": "terminated"}
+    content = {
+        "format": FORMAT,
+        "env": "matrix",
+        "env_parameters": parameters_of(environment),
+        "env_version": environment.version,
+        "seed": 0,
+        "seat": 0,
+        "partner": {"run": "seed-0", "reference": "heuristic:H1", "name": "H1"},
+        "planned_episodes": 1,
+        "episodes": [episode],
+    }
+    Path("runs").mkdir()
+    RecordingStore(SafeDirectory(Path("runs"))).save("recording-0123456789ab", content)
+
+
+def exported_agent() -> None:
+    """An agent that nobody has trained, as a file."""
+    untrained(Path("run/seed-0"), "matrix")
+    coverset.train("run", learner="plastic")
+    coverset.export_agent("run/seed-0/plastic", "agent.zip")
+
+
+PREPARED: dict[str, Callable[[], None]] = {"docs/studio.md": recorded_trial, "docs/study.md": exported_agent}
+"""What must lie there before the blocks of a page can run."""
+
+
+def python_blocks(page: Path) -> list[pages.Block]:
+    return [block for block in pages.blocks(page.read_text()) if block.kind == "python"]
+
+
+def run(page: Path, monkeypatch) -> None:
+    """Run the blocks of a page; those with a title are files, which the others may import."""
+    names: dict = {"__name__": page.stem}
+    for block in python_blocks(page):
+        if block.text.startswith(">>>"):
+            run_session(block.text, names)
+            continue
+        code = compile(block.text, str(page), "exec")
+        if block.title:
+            module = ModuleType(Path(block.title).stem)
+            monkeypatch.setitem(sys.modules, module.__name__, module)
+            exec(code, module.__dict__)
+        else:
+            exec(code, names)
+
+
+def run_session(text: str, names: dict) -> None:
+    """Run what is shown as a session, and compare what it prints."""
+    session = doctest.DocTestParser().get_doctest(text, names, "session", None, None)
+    assert doctest.DocTestRunner().run(session, clear_globs=False).failed == 0
+
+
+PAGES = {name: page for name, page in pages.pages().items() if python_blocks(page)}
+
+
+@pytest.mark.parametrize("name", sorted(PAGES.keys() - ELSEWHERE.keys()))
+def test_the_python_of_a_page_runs(name: str, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(methods, "METHODS", dict(methods.METHODS))
+    PREPARED.get(name, lambda: None)()
+    pages.shrink(monkeypatch)
+    run(PAGES[name], monkeypatch)
+
+
+@pytest.mark.parametrize("name", ["matrix", "reaching", "foraging"])
+def test_every_parameter_of_an_environment_is_on_its_page(name: str) -> None:
+    page = (pages.ROOT / "docs" / "environments.md").read_text()
+    section = page.split(f"\n## `{name}`")[1].split("\n## ")[0]
+    for parameter in parameters_of(coverset.make(name)):
+        assert f"`{parameter}" in section
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_every_other_page_has_a_test_of_its_own(name: str) -> None:
+    assert name in PAGES
+    assert Path(name).name in (pages.ROOT / "tests" / ELSEWHERE[name]).read_text()
