@@ -34,6 +34,8 @@ class GenerateSettings:
     """Upper bound of every multiplier."""
     multiplier_ripeness: float = 0.0
     """How much slower multipliers grow for a pair that earns less than the best one: the power of that share."""
+    restart_patience: int = 0
+    """Updates after which a pair that keeps violating a constraint starts anew with fresh networks; 0 for never."""
     alpha: float = 1.0
     """Weight of cross-play in BRDiv and LIPO."""
     discount: float = 0.99
@@ -89,7 +91,7 @@ class GenerateSettings:
             at_least(name, getattr(self, name), 0)
         for name in ("multiplier_rate", "alpha", "entropy", "margin", "multiplier_ripeness", "input_waves"):
             finite(name, getattr(self, name))
-        for name in ("extra_self_play", "multiplier_ripeness", "input_waves"):
+        for name in ("extra_self_play", "multiplier_ripeness", "input_waves", "restart_patience"):
             at_least(name, getattr(self, name), 0)
         for name in ("total_steps", "multiplier_interval", "envs_per_pair", "rollout_length", "epochs", "minibatches"):
             at_least(name, getattr(self, name), 1)

@@ -21,7 +21,7 @@ def metrics(conventions: int) -> Metrics:
     tally = Tally(jnp.array([[4.0, 0.0], [2.0, 4.0]]), jnp.array([[40.0, 0.0], [3.0, 8.0]]), counts)
     values = jnp.array([[9.0, 1.0], [2.0, 3.0]])
     entropy = jnp.array([[0.1, 0.2], [0.3, 0.4]])
-    return Metrics(tally, values, entropy, jnp.float32(0.25), jnp.bool_(True))
+    return Metrics(tally, values, entropy, jnp.float32(0.25), jnp.bool_(True), jnp.array([False, True]))
 
 
 @pytest.fixture(scope="module")

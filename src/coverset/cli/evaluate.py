@@ -76,7 +76,6 @@ def _show(records: list[dict[str, Any]]) -> None:
     for name in [*first["partners"], "mean"]:
         cells = [record if name == "mean" else record["partners"][name] for record in records]
         interval = student_interval([cell["mean_return"] for cell in cells])
-        known = interval.low is not None and interval.high is not None
         oracle = cells[0].get("oracle")
         bound = "" if cells[0].get("oracle_exact") in (True, None) else " (bound)"
         fractions = [cell["oracle_fraction"] for cell in cells if cell["oracle_fraction"] is not None]
@@ -84,7 +83,7 @@ def _show(records: list[dict[str, Any]]) -> None:
         table.add_row(
             name,
             f"{interval.mean:.3g}",
-            f"{interval.low:.3g} to {interval.high:.3g}" if known else "one seed",
+            f"{interval.low:.3g} to {interval.high:.3g}" if interval.n > 1 else "one seed",
             "" if oracle is None else f"{oracle:.3g}{bound}",
             f"{sum(fractions) / len(fractions):.2f}" if fractions else "",
             *(f"{sum(c[i] for c in curves) / len(curves):.3g}" if len(curves[0]) > i else "" for i in (0, 4)),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from coverset.policies.networks import MLP
 
@@ -15,7 +16,7 @@ def kind_of(mlp: MLP) -> dict[str, bool]:
     return {WAVES: True} if mlp.waves else {}
 
 
-def named_layers(role: str, mlp: MLP) -> dict[str, jax.Array]:
+def named_layers(role: str, mlp: MLP) -> dict[str, jax.Array | np.ndarray]:
     """The tensors of a network by their names."""
     layers = enumerate(zip(mlp.weights, mlp.biases, strict=True))
     return {

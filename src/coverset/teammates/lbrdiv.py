@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from coverset.teammates.pair_weights import PairWeightRule, gaps
 from coverset.types import PairMatrix, Scalar
@@ -61,6 +61,10 @@ class LBRDiv(PairWeightRule):
     """Upper bound of every multiplier; infinite in the paper."""
     ripeness: float = 0.0
     """How much slower multipliers grow for a pair that earns less than the best one; 0 in the paper."""
+    fading: float = 0.0
+    """Share of its multipliers that a pair loses at each step before it has earned anything; 0 in the paper."""
+    renewed: float = 0.0
+    """Value of the multipliers of a pair that starts anew."""
     start: float = 0.0
     """Value of every multiplier at the outset."""
 
@@ -75,8 +79,21 @@ class LBRDiv(PairWeightRule):
         """alpha <- clip(alpha - rate dL/dalpha, 0, ceiling); the gradient is the constraint's gap."""
         slack = Multipliers(*gaps(pair_values, self.margin))
         growth = self._growth(jnp.diagonal(pair_values))[:, None]
-        steps = jax.tree.map(lambda gap: self.rate * jnp.where(gap < 0.0, growth, 1.0) * gap, slack)
-        return jax.tree.map(lambda a, step: jnp.clip(a - step, 0.0, self.ceiling), state, steps)
+        kept = 1.0 - self.fading * (1.0 - growth)
+
+        def step(multiplier: PairMatrix, gap: PairMatrix) -> PairMatrix:
+            moved = kept * multiplier - self.rate * jnp.where(gap < 0.0, growth, 1.0) * gap
+            return jnp.clip(moved, 0.0, self.ceiling)
+
+        return jax.tree.map(step, state, slack)
+
+    def renew(self, state: Multipliers, fresh: Bool[Array, "K"]) -> Multipliers:
+        """A pair that starts anew is held to its constraints from the outset, and nobody is held to theirs by it.
+
+        As its multipliers fade, the convention that the fewest others follow is the first that pays.
+        """
+        held = jnp.where(fresh[:, None], self.renewed * (1.0 - jnp.eye(fresh.shape[0])), 0.0)
+        return jax.tree.map(lambda a: jnp.where(fresh[:, None] | fresh[None, :], held, a), state)
 
     def _growth(self, own: Float[Array, "K"]) -> Float[Array, "K"]:
         """Speed at which multipliers of each pair's constraints grow, 1 for the best pair once it earns the margin.

@@ -10,10 +10,25 @@ from coverset.teammates.lbrdiv import LBRDiv
 from coverset.teammates.lipo import LIPO
 from coverset.teammates.pair_weights import PairWeightRule
 
+FADING = 2.5
+RENEWED = 0.5
+"""Multipliers of a pair that starts anew, where they may be that large."""
+
+
+def _lbrdiv(s: GenerateSettings) -> LBRDiv:
+    return LBRDiv(
+        margin=s.margin,
+        rate=s.multiplier_rate,
+        ceiling=s.multiplier_ceiling,
+        ripeness=s.multiplier_ripeness,
+        # A new pair's multipliers are gone well within its time of grace.
+        fading=FADING / s.restart_patience if s.restart_patience else 0.0,
+        renewed=min(RENEWED, s.multiplier_ceiling),
+    )
+
+
 METHODS: dict[str, Callable[[GenerateSettings], PairWeightRule]] = {
-    "lbrdiv": lambda s: LBRDiv(
-        margin=s.margin, rate=s.multiplier_rate, ceiling=s.multiplier_ceiling, ripeness=s.multiplier_ripeness
-    ),
+    "lbrdiv": _lbrdiv,
     "brdiv": lambda s: BRDiv(alpha=s.alpha),
     "lipo": lambda s: LIPO(alpha=s.alpha),
     "independent": lambda s: Independent(),

@@ -8,6 +8,7 @@ w moves with the returns, so that is all a method may say. The diagonal is self-
 import abc
 
 import jax.numpy as jnp
+from jaxtyping import Array, Bool
 
 from coverset.types import PairMatrix, PyTree
 
@@ -22,6 +23,11 @@ class PairWeightRule(abc.ABC):
     @abc.abstractmethod
     def weights(self, state: PyTree) -> PairMatrix:
         """The weight of every pair's return in the objective."""
+
+    def renew(self, state: PyTree, fresh: Bool[Array, "K"]) -> PyTree:
+        """React to pairs that start anew; a rule that remembers nothing of pairs does not."""
+        del fresh
+        return state
 
     def update(self, state: PyTree, pair_values: PairMatrix) -> PyTree:
         """React to the pairs' estimated returns; a rule with constant weights does not."""

@@ -41,6 +41,7 @@ from coverset.teammates.mappo import (
 from coverset.teammates.networks import init_networks
 from coverset.teammates.pair_grid import PairGrid
 from coverset.teammates.pair_weights import PairWeightRule
+from coverset.teammates.renewal import Verdict, judge, renew
 from coverset.types import PairMatrix, PRNGKey, PyTree, Scalar
 
 
@@ -53,6 +54,8 @@ class TrainState(NamedTuple):
     target_critic: PairCritic
     rule: PyTree
     """What the pair-weight rule remembers: L-BRDiv's multipliers."""
+    stuck: Int[Array, "K"]
+    """For how many updates each pair has violated a constraint; only counted where pairs may start anew."""
     playing: Playing
 
 
@@ -65,6 +68,8 @@ class Metrics(NamedTuple):
     entropy: Float[Array, "*u 2 K"]
     critic_loss: Float[Array, "*u"]
     finite: Bool[Array, "*u"]
+    fresh: Bool[Array, "*u K"]
+    """Pairs that started anew."""
 
 
 class Arithmetic(NamedTuple):
@@ -101,6 +106,7 @@ class Trainer:
             learner=init_learner(networks),
             target_critic=networks.critic,
             rule=self.rule.init(self.settings.population_size),
+            stuck=jnp.zeros(self.settings.population_size, jnp.int32),
             playing=start_playing(env_key, self.environment, self.grid),
         )
 
@@ -113,6 +119,7 @@ class Trainer:
             entropy=rows.entropy.mean(axis=0),
             critic_loss=rows.critic_loss.mean(),
             finite=rows.finite.all(),
+            fresh=rows.fresh.any(axis=0),
         )
 
     def update(self, state: TrainState) -> tuple[TrainState, Metrics]:
@@ -138,16 +145,25 @@ class Trainer:
         )
         critic = learner.networks.critic
         pair_values = self._pair_values(value_key, critic, steps)
+        rule = self._weigh(state, pair_values)
+        verdict = Verdict(jnp.zeros_like(state.stuck, bool), state.stuck)
+        if s.restart_patience:
+            verdict = judge(state.stuck, pair_values, margin=s.margin, patience=s.restart_patience)
+            learner = renew(
+                learner, init_networks(jax.random.fold_in(value_key, 1), self.environment, s), verdict.fresh
+            )
+            rule = self.rule.renew(rule, verdict.fresh)
         next_state = TrainState(
             key=key,
             update=state.update + 1,
             learner=learner,
             target_critic=optax.incremental_update(critic, state.target_critic, s.target_rate),  # pyright: ignore
-            rule=self._weigh(state, pair_values),
+            rule=rule,
+            stuck=verdict.stuck,
             playing=playing,
         )
         finite = jnp.isfinite(losses.critic) & jnp.isfinite(pair_values).all() & jnp.isfinite(losses.entropy).all()
-        return next_state, Metrics(tally, pair_values, losses.entropy, losses.critic, finite)
+        return next_state, Metrics(tally, pair_values, losses.entropy, losses.critic, finite, verdict.fresh)
 
     def _batch(self, state: TrainState, steps: Steps, pair_weights: PairMatrix) -> Batch:
         grid, s = self.grid, self.settings
