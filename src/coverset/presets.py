@@ -67,7 +67,7 @@ _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
     },
     "reaching": {
         "paper": {**_PAPER_REACHING, "margin": 0.2},
-        "fast": {**_FAST_REACHING, "margin": 0.2, "multiplier_rate": 0.15},
+        "fast": {**_FAST_REACHING, "margin": 0.2, "multiplier_rate": 0.15, "restart_patience": 100},
     },
     "weighted-reaching": {"paper": {**_PAPER_REACHING, "margin": 0.5}, "fast": {**_FAST_REACHING, "margin": 0.5}},
     "foraging": {

@@ -14,7 +14,7 @@ GENERATION = {
     ("matrix", "fast"): 150_000,
     ("reaching", "fast"): 75_000,
     ("weighted-reaching", "fast"): 75_000,
-    ("foraging", "fast"): 30_000,
+    ("foraging", "fast"): 48_000,
     ("matrix", "paper"): 87_000,
 }
 """Environment steps of teammate generation a second, on two cores with all seeds of a group."""

@@ -10,9 +10,10 @@ from coverset.teammates.lbrdiv import LBRDiv
 from coverset.teammates.lipo import LIPO
 from coverset.teammates.pair_weights import PairWeightRule
 
-FADING = 2.5
 RENEWED = 0.5
-"""Multipliers of a pair that starts anew, where they may be that large."""
+"""Multipliers of a pair that starts anew, unless the ceiling is lower."""
+FADING = 2.5
+"""In its time of grace they fade to exp(-2.5) of that: one in twelve."""
 
 
 def _lbrdiv(s: GenerateSettings) -> LBRDiv:
@@ -21,9 +22,8 @@ def _lbrdiv(s: GenerateSettings) -> LBRDiv:
         rate=s.multiplier_rate,
         ceiling=s.multiplier_ceiling,
         ripeness=s.multiplier_ripeness,
-        # A new pair's multipliers are gone well within its time of grace.
         fading=FADING / s.restart_patience if s.restart_patience else 0.0,
-        renewed=min(RENEWED, s.multiplier_ceiling),
+        renewed=min(RENEWED, s.multiplier_ceiling) if s.restart_patience else 0.0,
     )
 
 

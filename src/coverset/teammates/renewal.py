@@ -26,11 +26,16 @@ class Verdict(NamedTuple):
     """Updates in a row in which some constraint of the pair was violated; negative in a new pair's time of grace."""
 
 
-def judge(stuck: Int[Array, "K"], pair_values: PairMatrix, *, margin: float, patience: int) -> Verdict:
-    """Count on. Of the pairs stuck for `patience` updates the one that earns least starts anew, and all counts do."""
+def judge(
+    stuck: Int[Array, "K"], pair_values: PairMatrix, updates_left: Int[Array, ""], *, margin: float, patience: int
+) -> Verdict:
+    """Count on. Of the pairs stuck for `patience` updates the one that earns least starts anew, and all counts do.
+
+    Nobody does who could not become stuck again before the end: what such a pair has is better than a beginning.
+    """
     violated = jnp.any(jnp.minimum(*gaps(pair_values, margin)) < 0.0, axis=1)
     stuck = jnp.where(violated, stuck + 1, 0)
-    due = stuck >= patience
+    due = (stuck >= patience) & (updates_left >= 2 * patience)
     least = jnp.argmin(jnp.where(due, jnp.diagonal(pair_values), jnp.inf))
     fresh = due & (jnp.arange(stuck.shape[0]) == least)
     return Verdict(fresh, jnp.where(jnp.any(due), jnp.where(fresh, -patience, 0), stuck))

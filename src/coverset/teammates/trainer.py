@@ -148,7 +148,8 @@ class Trainer:
         rule = self._weigh(state, pair_values)
         verdict = Verdict(jnp.zeros_like(state.stuck, bool), state.stuck)
         if s.restart_patience:
-            verdict = judge(state.stuck, pair_values, margin=s.margin, patience=s.restart_patience)
+            left = s.num_chunks * s.updates_per_chunk - state.update - 1
+            verdict = judge(state.stuck, pair_values, left, margin=s.margin, patience=s.restart_patience)
             learner = renew(
                 learner, init_networks(jax.random.fold_in(value_key, 1), self.environment, s), verdict.fresh
             )
