@@ -13,6 +13,15 @@ from coverset.cli.main import run
 STUDIO = [sys.executable, "-c", "from coverset.cli.main import main; main()", "studio"]
 
 
+@pytest.fixture
+def interruptible():
+    """A shell's background job ignores interrupts, and so do its children: not those of a test about them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_it_prints_its_address_serves_and_stops_on_interrupt(tmp_path):
     command = [*STUDIO, str(tmp_path), "--port", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as studio:

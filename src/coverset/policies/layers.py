@@ -28,6 +28,15 @@ def named_layers(role: str, mlp: MLP) -> dict[str, jax.Array | np.ndarray]:
 
 def read_layers(role: str, tensors: Mapping[str, jax.typing.ArrayLike], *, waves: bool = False) -> MLP:
     """The network that `named_layers` took apart; KeyError if a tensor is missing."""
+    return MLP(*layer_tensors(role, tensors), waves)
+
+
+def layer_tensors(
+    role: str, tensors: Mapping[str, jax.typing.ArrayLike]
+) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]:
+    """Weights and biases as they stand in a file, whatever they are."""
     count = sum(name.startswith(f"{role}.") and name.endswith(".weight") for name in tensors)
-    weights = tuple(jnp.asarray(tensors[f"{role}.{number}.weight"]) for number in range(count))
-    return MLP(weights, tuple(jnp.asarray(tensors[f"{role}.{number}.bias"]) for number in range(count)), waves)
+    weights, biases = (
+        [jnp.asarray(tensors[f"{role}.{n}.{kind}"]) for n in range(count)] for kind in ("weight", "bias")
+    )
+    return tuple(weights), tuple(biases)

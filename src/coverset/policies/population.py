@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from coverset.policies.layers import WAVES, kind_of, named_layers, read_layers
+from coverset.policies.layers import WAVES, kind_of, layer_tensors, named_layers
 from coverset.policies.networks import MLP, NetworkPolicy
 from coverset.storage import DamagedFile, load_tensors, save_tensors
 
@@ -54,10 +54,9 @@ def load_population(path: str | Path) -> tuple[Population, dict[str, Any]]:
 
 def _checked_layers(path: Path, role: str, tensors: dict[str, np.ndarray], *, waves: bool) -> MLP:
     try:
-        mlp = read_layers(role, tensors, waves=waves)
+        weights, biases = layer_tensors(role, tensors)
     except KeyError as error:
         raise DamagedFile(f"{path} lacks the tensor {error}.") from error
-    weights, biases = mlp.weights, mlp.biases
     shapes_fit = len(weights) > 0 and all(
         w.ndim == 3 and b.shape == (w.shape[0], w.shape[2]) and w.dtype == b.dtype == jnp.float32
         for w, b in zip(weights, biases, strict=True)
@@ -65,4 +64,4 @@ def _checked_layers(path: Path, role: str, tensors: dict[str, np.ndarray], *, wa
     chained = shapes_fit and all((a.shape[0], a.shape[2]) == b.shape[:2] for a, b in pairwise(weights))
     if not chained:
         raise DamagedFile(f"{path} holds layers of {role} whose shapes do not fit together.")
-    return mlp
+    return MLP(weights, biases, waves)

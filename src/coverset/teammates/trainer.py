@@ -4,6 +4,7 @@
     estimate   the critic V^{i,-j} gives advantages, its target network the critic's targets
     improve    each policy ascends sum_ij w_ij A_ij, the critic descends its squared error
     weigh      every few updates the rule moves w by the critic's estimate of the pair returns
+    renew      a pair that stays where others are starts anew, in presets that ask for it (not in the paper)
 
 `train_chunk` is one compiled dispatch. All that it carries is in `TrainState`, and all of that is arrays, so it can be
 stacked over seeds and written to disk.
@@ -41,7 +42,7 @@ from coverset.teammates.mappo import (
 from coverset.teammates.networks import init_networks
 from coverset.teammates.pair_grid import PairGrid
 from coverset.teammates.pair_weights import PairWeightRule
-from coverset.teammates.renewal import Verdict, judge, renew
+from coverset.teammates.renewal import judge, renew
 from coverset.types import PairMatrix, PRNGKey, PyTree, Scalar
 
 
@@ -145,26 +146,20 @@ class Trainer:
         )
         critic = learner.networks.critic
         pair_values = self._pair_values(value_key, critic, steps)
-        rule = self._weigh(state, pair_values)
-        verdict = Verdict(jnp.zeros_like(state.stuck, bool), state.stuck)
-        if s.restart_patience:
-            left = s.num_chunks * s.updates_per_chunk - state.update - 1
-            verdict = judge(state.stuck, pair_values, left, margin=s.margin, patience=s.restart_patience)
-            learner = renew(
-                learner, init_networks(jax.random.fold_in(value_key, 1), self.environment, s), verdict.fresh
-            )
-            rule = self.rule.renew(rule, verdict.fresh)
         next_state = TrainState(
             key=key,
             update=state.update + 1,
             learner=learner,
             target_critic=optax.incremental_update(critic, state.target_critic, s.target_rate),  # pyright: ignore
-            rule=rule,
-            stuck=verdict.stuck,
+            rule=self._weigh(state, pair_values),
+            stuck=state.stuck,
             playing=playing,
         )
+        fresh = jnp.zeros_like(state.stuck, bool)
+        if s.restart_patience:
+            next_state, fresh = self._renew(jax.random.fold_in(value_key, 1), next_state, pair_values)
         finite = jnp.isfinite(losses.critic) & jnp.isfinite(pair_values).all() & jnp.isfinite(losses.entropy).all()
-        return next_state, Metrics(tally, pair_values, losses.entropy, losses.critic, finite, verdict.fresh)
+        return next_state, Metrics(tally, pair_values, losses.entropy, losses.critic, finite, fresh)
 
     def _batch(self, state: TrainState, steps: Steps, pair_weights: PairMatrix) -> Batch:
         grid, s = self.grid, self.settings
@@ -193,3 +188,11 @@ class Trainer:
         due = (state.update + 1) % self.settings.multiplier_interval == 0
         moved = self.rule.update(state.rule, pair_values)
         return jax.tree.map(lambda new, old: jnp.where(due, new, old), moved, state.rule)
+
+    def _renew(self, key: PRNGKey, state: TrainState, pair_values: PairMatrix) -> tuple[TrainState, Bool[Array, "K"]]:
+        """Fresh networks for a pair that has been stuck for too long; and which pair, if any."""
+        s = self.settings
+        left = s.num_chunks * s.updates_per_chunk - state.update
+        fresh, stuck = judge(state.stuck, pair_values, left, margin=s.margin, patience=s.restart_patience)
+        learner = renew(state.learner, init_networks(key, self.environment, s), fresh)
+        return state._replace(learner=learner, rule=self.rule.renew(state.rule, fresh), stuck=stuck), fresh
