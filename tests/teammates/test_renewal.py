@@ -68,15 +68,10 @@ def test_multipliers_of_a_fresh_pair_start_high_and_fade_until_it_earns() -> Non
         np.testing.assert_allclose(multipliers[2], [0.3, 0.3, 0.0], atol=1e-6)
 
 
-def test_a_pair_that_cannot_part_is_renewed_in_training_and_without_patience_none_is() -> None:
+def test_a_pair_that_cannot_part_is_renewed_in_training() -> None:
     """Nobody can beat cross-play by a margin that exceeds every payoff, so all pairs are always stuck."""
-    impatient = replace(SETTINGS, margin=100.0, restart_patience=2, total_steps=10 * 36, chunk_steps=10 * 36)
-    renewed = {}
-    for patience in (0, 2):
-        settings = replace(impatient, restart_patience=patience)
-        trainer = Trainer(MatrixGame(), make_rule("lbrdiv", settings), settings)
-        assert settings.updates_per_chunk == 10
-        _, metrics = jax.jit(trainer.train_chunk)(trainer.init(jax.random.key(0)))
-        renewed[patience] = int(metrics.fresh.sum())
-    assert renewed[0] == 0
-    assert renewed[2] >= 2, "at updates 2, 4 and 6, never the same pair twice in a row"
+    settings = replace(SETTINGS, margin=100.0, restart_patience=2, total_steps=10 * 36, chunk_steps=10 * 36)
+    assert settings.updates_per_chunk == 10
+    trainer = Trainer(MatrixGame(), make_rule("lbrdiv", settings), settings)
+    _, metrics = jax.jit(trainer.train_chunk)(trainer.init(jax.random.key(0)))
+    assert int(metrics.fresh.sum()) >= 2, "at updates 2, 4 and 6, never the same pair twice in a row"

@@ -111,6 +111,7 @@ def test_a_chunk_is_its_updates_one_after_the_other(train_chunk, history) -> Non
     )
     np.testing.assert_allclose(metrics.pair_values, reports[-1].pair_values, rtol=1e-4)
     assert np.all(metrics.finite)
+    assert not np.any(metrics.fresh), "without patience nobody starts anew"
 
 
 def test_pair_values_are_the_new_critics_word_on_every_pair(history) -> None:
