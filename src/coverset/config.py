@@ -60,8 +60,6 @@ class GenerateSettings:
     """Entropy bonus in units of the self-play weight: w_ent."""
     entropy_final: float | None = None
     """Entropy bonus at the end of the run, reached linearly over its second half; constant if not given."""
-    tremble: float = 0.0
-    """Chance that a policy's action is drawn uniformly while it trains; falls to zero over the second half of a run."""
     input_waves: float = 0.0
     """Bandwidth of waves in every network's first layer, which tell observations apart that differ in little; 0 for
     rectifiers as in the other layers."""
@@ -97,7 +95,7 @@ class GenerateSettings:
             at_least(name, getattr(self, name), 1)
         for name in ("value_samples", "chunk_steps", "seeds_together"):
             at_least(name, getattr(self, name), 1)
-        for name in ("discount", "gae_decay", "target_rate", "tremble"):
+        for name in ("discount", "gae_decay", "target_rate"):
             between(name, getattr(self, name), 0, 1)
         if self.entropy_final is not None:
             at_least("entropy_final", self.entropy_final, 0)

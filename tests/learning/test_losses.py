@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities, sample_actions, tremble
+from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities, sample_actions
 
 JUST_BELOW_ONE = np.nextafter(np.float32(1), np.float32(0))
 NEVER = -1e4
@@ -30,13 +30,6 @@ def test_even_uniforms_draw_actions_at_their_probabilities() -> None:
 def test_each_row_draws_from_its_own_logits() -> None:
     logits = jnp.array([[0.0, NEVER, NEVER], [NEVER, 0.0, NEVER], [NEVER, NEVER, 0.0]])
     np.testing.assert_array_equal(sample_actions(logits, jnp.full(3, 0.5)), [0, 1, 2])
-
-
-def test_a_trembling_hand_mixes_its_policy_with_the_uniform_one() -> None:
-    logits = np.array([[0.3, -1.0, 2.0, 0.0], [NEVER, 0.0, NEVER, NEVER]], np.float32)
-    mixed = softmax(np.asarray(tremble(jnp.asarray(logits), jnp.float32(0.2))))
-    np.testing.assert_allclose(mixed, 0.8 * softmax(logits) + 0.2 / 4, rtol=1e-5)
-    np.testing.assert_array_equal(tremble(jnp.asarray(logits), None), logits)
 
 
 @pytest.mark.parametrize("uniform", [0.0, 0.5, JUST_BELOW_ONE])

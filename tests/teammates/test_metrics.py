@@ -34,6 +34,10 @@ def test_chunks_are_counted_from_one(row: dict) -> None:
     assert (row["chunk"], row["update"], row["env_steps"]) == (7, 7, 7 * 2 * 2 * 2 * 4)
 
 
+def test_pairs_that_started_anew_are_named_by_their_place(row: dict) -> None:
+    assert row["started_anew"] == [1]
+
+
 def test_returns_are_means_over_episodes_and_unknown_where_none_ended(row: dict) -> None:
     assert row["pair_returns"] == [[10.0, None], [1.5, 2.0]]
     assert row["self_play_return"] == 6.0

@@ -213,7 +213,7 @@ def test_multipliers_return_to_zero_once_the_constraints_hold(solved) -> None:
 
 
 def test_one_policy_per_pair_stays_one_and_learns_from_both_seats() -> None:
-    shared = replace(SHORT, one_policy_per_pair=True, tremble=0.1, input_waves=1.0)
+    shared = replace(SHORT, one_policy_per_pair=True, input_waves=1.0)
     trainer = Trainer(AGREE, make_rule("lbrdiv", shared), shared)
     start = trainer.init(jax.random.key(0))
     state, metrics = jax.jit(trainer.train_chunk)(start)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities, tremble
+from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities
 from coverset.policies.networks import MLP
 from coverset.teammates.collection import Logits
 from coverset.teammates.mappo import Batch, Losses, SeatBatch, critic_loss
@@ -34,22 +34,17 @@ def _act(actors: MLP, member: Int[Array, "N"], observations: Float[Array, "N d"]
 
 
 def masked_loss(
-    networks: Networks,
-    grid: PairGrid,
-    batch: Batch,
-    bonuses: Float[Array, "*k"],
-    clip: float,
-    trembling: Scalar | None = None,
+    networks: Networks, grid: PairGrid, batch: Batch, bonuses: Float[Array, "*k"], clip: float
 ) -> tuple[Scalar, Losses]:
     """The value of `mappo.grid_loss`, with actor losses over all data."""
-    row_loss, row_entropy = masked_actor_loss(networks.best_responses, batch.best_responses, bonuses, clip, trembling)
-    column_loss, column_entropy = masked_actor_loss(networks.teammates, batch.teammates, bonuses, clip, trembling)
+    row_loss, row_entropy = masked_actor_loss(networks.best_responses, batch.best_responses, bonuses, clip)
+    column_loss, column_entropy = masked_actor_loss(networks.teammates, batch.teammates, bonuses, clip)
     value_loss = critic_loss(networks.critic, grid, batch.critic)
     return row_loss + column_loss + value_loss, Losses(jnp.stack([row_entropy, column_entropy]), value_loss)
 
 
 def masked_actor_loss(
-    actors: MLP, batch: SeatBatch, bonuses: Float[Array, "*k"], clip: float, trembling: Scalar | None = None
+    actors: MLP, batch: SeatBatch, bonuses: Float[Array, "*k"], clip: float
 ) -> tuple[Scalar, Float[Array, "K"]]:
     """The value of `mappo.actor_loss`: each policy on the data of all of them, of which its mask leaves its own."""
     size, *per_member = batch.actions.shape
@@ -58,7 +53,7 @@ def masked_actor_loss(
     own_count = per_member[0] * per_member[1]
 
     def one(actor: MLP, member: Int[Array, ""]) -> tuple[Scalar, Scalar]:
-        logits = tremble(actor(flat.observations), trembling)
+        logits = actor(flat.observations)
         own = owner.reshape(-1) == member
         # Ratios on the data of others may overflow, and 0 * infinity is not 0: they are masked before they are formed.
         log_p = jnp.where(own, log_probabilities(logits, flat.actions), flat.log_p)

@@ -4,21 +4,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from coverset.types import Scalar
-
 
 def sample_actions(logits: Float[Array, "*b a"], uniforms: Float[Array, "*b"]) -> Int[Array, "*b"]:
     """Draw from softmax(logits) by inverting its distribution function: one uniform number of [0, 1) per draw."""
     thresholds = jnp.cumsum(jax.nn.softmax(logits), axis=-1)
     actions = jnp.sum(thresholds <= uniforms[..., None], axis=-1, dtype=jnp.int32)
     return jnp.minimum(actions, logits.shape[-1] - 1)
-
-
-def tremble(logits: Float[Array, "*b a"], chance: Scalar | None) -> Float[Array, "*b a"]:
-    """Logits of a hand that trembles: with this chance its action is drawn uniformly. None: a steady hand."""
-    if chance is None:
-        return logits
-    return jnp.log((1.0 - chance) * jax.nn.softmax(logits) + chance / logits.shape[-1])
 
 
 def log_probabilities(logits: Float[Array, "*b a"], actions: Int[Array, "*b"]) -> Float[Array, "*b"]:

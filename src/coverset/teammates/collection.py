@@ -1,6 +1,6 @@
 """AgentInteraction of Algorithm 1, in every cell of the pair grid at once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -9,12 +9,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from coverset.envs.base import Environment, autoreset
-from coverset.learning.losses import log_probabilities, sample_actions, tremble
+from coverset.learning.losses import log_probabilities, sample_actions
 from coverset.learning.vectorised import over_grid
 from coverset.policies.networks import MLP
 from coverset.teammates.networks import Networks
 from coverset.teammates.pair_grid import PairGrid
-from coverset.types import Outcome, PairMatrix, PRNGKey, PyTree, Scalar
+from coverset.types import Outcome, PairMatrix, PRNGKey, PyTree
 
 
 class Playing(NamedTuple):
@@ -72,7 +72,6 @@ def collect(
     playing: Playing,
     *,
     length: int,
-    trembling: Scalar | None = None,
     act: Callable[..., Logits] = grid_logits,
 ) -> tuple[Steps, Tally, Playing]:
     """Play `length` steps in every environment; `act` computes what `grid_logits` does.
@@ -87,12 +86,9 @@ def collect(
         jax.random.split(step_key, shape),
     )
 
-    def choose(observations: Float[Array, "K B 2 d"]) -> list[Float[Array, "K B a"]]:
-        return [tremble(logits, trembling) for logits in act(networks, grid, observations)]
-
     def play(playing: Playing, draw) -> tuple[Playing, tuple[Steps, Tally]]:
         uniforms, fresh_states, step_keys = draw
-        step, outcome = _play_step(environment, choose, playing.env_states, uniforms, step_keys)
+        step, outcome = _play_step(environment, partial(act, networks, grid), playing.env_states, uniforms, step_keys)
         returns = playing.returns + step.reward
         tally = _tally(environment, grid, outcome, returns)
         going_on = ~(step.terminated | step.truncated)
@@ -104,13 +100,13 @@ def collect(
 
 def _play_step(
     environment: Environment,
-    choose: Callable[..., Sequence[Float[Array, "K B a"]]],
+    act: Callable[..., Logits],
     env_states: PyTree,
     uniforms: Float[Array, "K B 2"],
     keys: Key[Array, "K B"],
 ) -> tuple[Steps, Outcome]:
     observations = over_grid(environment.observe)(env_states)
-    logits = choose(observations)
+    logits = act(observations)
     actions = [sample_actions(logits[seat], uniforms[:, :, seat]) for seat in (0, 1)]
     log_p = [log_probabilities(logits[seat], actions[seat]) for seat in (0, 1)]
     joint = jnp.stack(actions, axis=-1)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from coverset.config import GenerateSettings
-from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities, tremble
+from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities
 from coverset.learning.optimiser import ADAM, adam_step, explore_then_settle
 from coverset.learning.returns import advantages
 from coverset.policies.networks import MLP, PairCritic
@@ -123,26 +123,21 @@ def members_first(x: Array) -> Array:
 
 
 def grid_loss(
-    networks: Networks,
-    grid: PairGrid,
-    batch: Batch,
-    bonuses: Float[Array, "*k"],
-    clip: float,
-    trembling: Scalar | None = None,
+    networks: Networks, grid: PairGrid, batch: Batch, bonuses: Float[Array, "*k"], clip: float
 ) -> tuple[Scalar, Losses]:
     """The three losses added up: no network appears in two of them."""
-    row_loss, row_entropy = actor_loss(networks.best_responses, batch.best_responses, bonuses, clip, trembling)
-    column_loss, column_entropy = actor_loss(networks.teammates, batch.teammates, bonuses, clip, trembling)
+    row_loss, row_entropy = actor_loss(networks.best_responses, batch.best_responses, bonuses, clip)
+    column_loss, column_entropy = actor_loss(networks.teammates, batch.teammates, bonuses, clip)
     value_loss = critic_loss(networks.critic, grid, batch.critic)
     losses = Losses(jnp.stack([row_entropy, column_entropy]), value_loss)
     return row_loss + column_loss + value_loss, losses
 
 
 def actor_loss(
-    actors: MLP, batch: SeatBatch, bonuses: Float[Array, "*k"], clip: float, trembling: Scalar | None = None
+    actors: MLP, batch: SeatBatch, bonuses: Float[Array, "*k"], clip: float
 ) -> tuple[Scalar, Float[Array, "K"]]:
     """Sum over policies of the negative clipped objective and entropy bonus; and the entropies."""
-    logits = tremble(jax.vmap(MLP.__call__)(actors, batch.observations), trembling)
+    logits = jax.vmap(MLP.__call__)(actors, batch.observations)
     log_p = log_probabilities(logits, batch.actions)
     gain = clipped_surrogate(log_p, batch.log_p, batch.weighted_advantage, clip=clip)
     entropies = jnp.mean(batch.share * entropy(logits), axis=(1, 2))
@@ -155,11 +150,6 @@ def critic_loss(critic: PairCritic, grid: PairGrid, batch: CriticBatch) -> Scala
     identity = critic.identity(grid.best_responses(), grid.teammates())
     values = critic(batch.observations, identity[:, None])
     return jnp.mean(grid.cell_shares()[:, None] * jnp.square(values - batch.target))
-
-
-def chance_to_tremble(settings: GenerateSettings, progress: Scalar) -> Scalar | None:
-    """Of every policy, in data collection and in the loss alike; it goes to zero with the end of a run."""
-    return explore_then_settle(settings.tremble, 0.0, progress) if settings.tremble else None
 
 
 def improve(
@@ -179,7 +169,6 @@ def improve(
     """
     length, parts = settings.rollout_length, settings.minibatches
     orders = jax.vmap(lambda k: jax.random.permutation(k, length))(jax.random.split(key, settings.epochs))
-    trembling = chance_to_tremble(settings, progress)
     bonus = explore_then_settle(settings.entropy, settings.entropy_final, progress)
     # The paper multiplies the entropy weight by w_ii; in units of w_ii that factor is 1.
     bonuses = bonus * (1.0 if settings.relative_weights else jnp.diagonal(pair_weights))
@@ -188,8 +177,7 @@ def improve(
 
     def optimise(learner: Learner, times: Int[Array, "t"]) -> tuple[Learner, Losses]:
         part = jax.tree.map(lambda x: x[:, times], batch) if parts > 1 else batch
-        differentiate = jax.grad(loss, has_aux=True)
-        gradients, losses = differentiate(learner.networks, grid, part, bonuses, settings.clip, trembling)
+        gradients, losses = jax.grad(loss, has_aux=True)(learner.networks, grid, part, bonuses, settings.clip)
         if settings.one_policy_per_pair:
             both = jax.tree.map(jnp.add, gradients.best_responses, gradients.teammates)
             gradients = Networks(both, both, gradients.critic)

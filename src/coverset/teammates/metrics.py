@@ -38,7 +38,7 @@ def metrics_row(
         "multipliers": _multipliers(rule_state),
         "entropy": {"best_responses": rounded(metrics.entropy[0]), "teammates": rounded(metrics.entropy[1])},
         "critic_loss": rounded(metrics.critic_loss),
-        "started_anew": [int(pair) + 1 for pair in np.flatnonzero(np.asarray(metrics.fresh))],
+        "started_anew": np.flatnonzero(np.asarray(metrics.fresh)).tolist(),
     }
 
 

@@ -31,7 +31,6 @@ from coverset.teammates.mappo import (
     CriticBatch,
     Learner,
     Losses,
-    chance_to_tremble,
     estimate,
     grid_loss,
     improve,
@@ -128,19 +127,12 @@ class Trainer:
         grid, s, arithmetic = self.grid, self.settings, self.arithmetic
         key, collect_key, improve_key, value_key = jax.random.split(state.key, 4)
         networks = state.learner.networks
-        progress = state.update / (s.num_chunks * s.updates_per_chunk)
         steps, tally, playing = collect(
-            collect_key,
-            self.environment,
-            grid,
-            networks,
-            state.playing,
-            length=s.rollout_length,
-            trembling=chance_to_tremble(s, progress),
-            act=arithmetic.act,
+            collect_key, self.environment, grid, networks, state.playing, length=s.rollout_length, act=arithmetic.act
         )
         pair_weights = self.rule.weights(state.rule)
         batch = self._batch(state, steps, pair_weights)
+        progress = state.update / (s.num_chunks * s.updates_per_chunk)
         learner, losses = improve(
             improve_key, grid, state.learner, batch, pair_weights, progress, s, loss=arithmetic.loss
         )
