@@ -166,6 +166,32 @@ def test_seeds_that_train_together_go_on_from_their_newest_common_checkpoint(tmp
         assert outcome(stopped / f"seed-{seed}") == outcome(tmp_path / "whole" / f"seed-{seed}")
 
 
+def test_seeds_whose_constraints_hold_end_while_others_go_on(tmp_path: Path) -> None:
+    """Stopped when one has ended and others have not, and resumed. The game is easy and the constraints are too."""
+    chosen = {
+        "seeds": range(4),
+        "seeds_together": 4,
+        "margin": 0.0,
+        "stop_patience": 3,
+        "learning_rate": 0.03,
+        "critic_learning_rate": 0.03,
+        "env_parameters": {"payoffs": [[1.0, 0.0], [0.0, 1.0]]},
+    }
+    summaries = generate(tmp_path / "whole", **chosen)
+    ends = [summary["env_steps"] // STEPS_PER_CHUNK for summary in summaries]
+    assert len(set(ends)) > 1
+    assert min(ends) < CHUNKS
+    for seed, end in enumerate(ends):
+        rows = RunDirectory(tmp_path / "whole" / f"seed-{seed}").rows()
+        assert [row["chunk"] for row in rows] == list(range(1, end + 1))
+    stopped = tmp_path / "stopped"
+    with pytest.raises(Stopped):
+        generate(stopped, **chosen, reporter=Witness(stop_after=min(ends) + 1))
+    generate(stopped, **chosen, resume=True)
+    for seed in chosen["seeds"]:
+        assert outcome(stopped / f"seed-{seed}") == outcome(tmp_path / "whole" / f"seed-{seed}")
+
+
 def test_finished_runs_are_skipped_and_their_files_left_alone(finished) -> None:
     out, summaries = finished
     before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in out.rglob("*") if path.is_file()}

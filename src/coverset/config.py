@@ -36,6 +36,8 @@ class GenerateSettings:
     """How much slower multipliers grow for a pair that earns less than the best one: the power of that share."""
     restart_patience: int = 0
     """Updates after which a pair that keeps violating a constraint starts anew with fresh networks; 0 for never."""
+    stop_patience: int = 0
+    """Updates after which a run whose constraints have all held so long settles and ends; 0 to use all its steps."""
     alpha: float = 1.0
     """Weight of cross-play in BRDiv and LIPO."""
     discount: float = 0.99
@@ -89,7 +91,7 @@ class GenerateSettings:
             at_least(name, getattr(self, name), 0)
         for name in ("multiplier_rate", "alpha", "entropy", "margin", "multiplier_ripeness", "input_waves"):
             finite(name, getattr(self, name))
-        for name in ("extra_self_play", "multiplier_ripeness", "input_waves", "restart_patience"):
+        for name in ("extra_self_play", "multiplier_ripeness", "input_waves", "restart_patience", "stop_patience"):
             at_least(name, getattr(self, name), 0)
         for name in ("total_steps", "multiplier_interval", "envs_per_pair", "rollout_length", "epochs", "minibatches"):
             at_least(name, getattr(self, name), 1)
@@ -137,11 +139,6 @@ class GenerateSettings:
     def steps_per_chunk(self) -> int:
         """Environment steps of one dispatch."""
         return self.updates_per_chunk * self.steps_per_update
-
-    @property
-    def trained_steps(self) -> int:
-        """Environment steps of the whole run: `total_steps`, rounded up to whole chunks."""
-        return self.num_chunks * self.steps_per_chunk
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.conformance import check_environment
 from coverset.evaluation.population import measure_population
-from coverset.looping import CHECKPOINT_SECONDS, RUNS_ONCE, Job, Reporter, groups, run_job
+from coverset.looping import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job, Reporter, groups, run_job
 from coverset.policies.networks import NetworkPolicy
 from coverset.policies.population import Population, save_population
 from coverset.presets import generate_settings
@@ -147,7 +147,7 @@ def generate(
             job, chosen, reporter or Reporter(), checkpoint_seconds=checkpoint_seconds, logs=loggers
         )
         for seed, state in zip(group, states, strict=True):
-            _finish(plan, seed, directories[seed], _population(state), seconds)
+            _finish(plan, seed, directories[seed], state, seconds)
     return [directories[seed].summary() or {} for seed in seeds]
 
 
@@ -171,7 +171,7 @@ def run_name(environment_name: str, method: str, preset: str) -> str:
 def _programs(trainer: Trainer) -> tuple[Wrapped, Wrapped]:
     """Start and chunk over stacked seeds, traced once for all groups of seeds that share a trainer."""
     start = jax.jit(jax.vmap(trainer.init), compiler_options=RUNS_ONCE)
-    return start, jax.jit(jax.vmap(trainer.train_chunk), donate_argnums=0)
+    return start, jax.jit(jax.vmap(trainer.train_chunk), donate_argnums=0, compiler_options=RUNS_LONG)
 
 
 class GenerationJob(Job):
@@ -191,6 +191,9 @@ class GenerationJob(Job):
     def advance(self, chunk: int, state: TrainState) -> tuple[TrainState, tuple[Metrics, PyTree]]:
         state, metrics = self.train_chunk(state)
         return state, (metrics, state.rule)
+
+    def over(self, state: TrainState) -> list[bool]:
+        return (np.asarray(jax.vmap(self.plan.trainer.progress)(state)) >= 1.0).tolist()
 
     def row(self, chunk: int, report: tuple[Metrics, PyTree]) -> dict[str, Any]:
         return metrics_row(self.plan.environment, self.plan.settings, chunk, *report)
@@ -220,14 +223,15 @@ def _population(state: TrainState) -> Population:
     return Population(NetworkPolicy(networks.best_responses), NetworkPolicy(networks.teammates))
 
 
-def _finish(plan: Plan, seed: int, directory: RunDirectory, population: Population, seconds: float) -> None:
+def _finish(plan: Plan, seed: int, directory: RunDirectory, state: TrainState, seconds: float) -> None:
     """Write the policies, the summary and the figures of one seed; the summary last: it marks the run as done."""
     from coverset.reports.figures import draw_run  # here, so that no training waits for matplotlib
 
     about = {"env": plan.environment_name, "env_parameters": plan.env_parameters, "seed": seed}
+    population = _population(state)
     save_population(directory.policies_path, population, about)
     key = jax.random.fold_in(jax.random.key(seed), EVALUATION_STREAM)
-    env_steps = plan.settings.trained_steps
+    env_steps = int(state.update) * plan.settings.steps_per_update
     summary = {
         "env": plan.environment_name,
         "method": plan.method,

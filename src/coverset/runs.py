@@ -116,9 +116,13 @@ class RunDirectory:
             return []
         return [json.loads(line) for line in self.metrics_path.read_text().splitlines()]
 
-    def rewind(self, chunk: int) -> None:
-        """Forget what came after the checkpoint that training goes on from: log rows, and checkpoints of no use."""
-        self._truncate_metrics(chunk)
+    def rewind(self, chunk: int, *, ended: bool = False) -> None:
+        """Forget what came after the checkpoint that training goes on from: log rows, and checkpoints of no use.
+
+        A run that ended before that checkpoint, beside others that had not, has written all its rows and no more.
+        """
+        if not ended:
+            self._truncate_metrics(chunk)
         for later in self.checkpoints():
             if later > chunk:
                 self._checkpoint(later).unlink(missing_ok=True)

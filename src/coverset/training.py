@@ -23,7 +23,7 @@ from coverset.checks import one_of
 from coverset.config import TrainSettings
 from coverset.envs.base import Environment
 from coverset.evaluation.cross_play import cross_play
-from coverset.looping import CHECKPOINT_SECONDS, RUNS_ONCE, Job, Reporter, groups, run_job
+from coverset.looping import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job, Reporter, groups, run_job
 from coverset.partners import find_partners, read_run, seed_directories
 from coverset.policies.base import Policy
 from coverset.policies.scripted import heuristics, stack
@@ -147,7 +147,7 @@ class AgentJob(Job):
         self.steps_per_chunk = s.steps_per_chunk(size)
         self.updates_per_chunk = s.updates_per_chunk(size)
         self.held_out = heuristics(plan.environment)
-        self.train_chunk = jax.jit(jax.vmap(self.trainer.train_chunk), donate_argnums=0)
+        self.train_chunk = jax.jit(jax.vmap(self.trainer.train_chunk), donate_argnums=0, compiler_options=RUNS_LONG)
 
     def init(self) -> AgentState:
         keys = [jax.random.fold_in(jax.random.key(seed), AGENT_STREAM) for seed in self.seeds]

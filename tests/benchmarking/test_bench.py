@@ -9,27 +9,13 @@ import pytest
 
 from coverset.benchmarking import stepping, suite
 from coverset.benchmarking.coverage import measure_coverage
-from coverset.benchmarking.effort import QUICK
 from coverset.benchmarking.startup import measure_startup
 from coverset.benchmarking.stepping import JUMANJI, Walks, jumanji_walks, random_walks
 from coverset.benchmarking.suite import bench
 from coverset.cli import main as command_line
 from coverset.envs.registry import make
+from toy_bench import TINY
 from toy_run import SETTINGS
-
-TINY = replace(
-    QUICK,
-    repeats=2,
-    chunk_steps=8,
-    populations=(2, 3),
-    gathered_up_to=2,
-    grid_envs=9,
-    envs_per_pair=(2,),
-    stepping_envs=4,
-    stepping_length=3,
-    generation=SETTINGS,
-    training={"hidden_sizes": (4,), "memory_size": 4, "envs_per_partner": 4, "rollout_length": 2, "seeds_together": 1},
-)
 
 
 @pytest.fixture(scope="module")

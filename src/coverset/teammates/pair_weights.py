@@ -67,3 +67,8 @@ def gaps(pair_returns: PairMatrix, margin: float) -> tuple[PairMatrix, PairMatri
     off_diagonal = 1.0 - jnp.eye(pair_returns.shape[0])
     own = jnp.diagonal(pair_returns)[:, None]
     return (own - pair_returns.T - margin) * off_diagonal, (own - pair_returns - margin) * off_diagonal
+
+
+def violated(pair_returns: PairMatrix, margin: float) -> Bool[Array, "K"]:
+    """Pairs some constraint of which does not hold."""
+    return jnp.any(jnp.minimum(*gaps(pair_returns, margin)) < 0.0, axis=1)

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Int
 
 from coverset.teammates.mappo import Learner, init_learner
 from coverset.teammates.networks import Networks
-from coverset.teammates.pair_weights import gaps
+from coverset.teammates.pair_weights import violated
 from coverset.types import PairMatrix, PyTree
 
 
@@ -33,8 +33,7 @@ def judge(
 
     Nobody does who could not become stuck again before the end: what such a pair has is better than a beginning.
     """
-    violated = jnp.any(jnp.minimum(*gaps(pair_values, margin)) < 0.0, axis=1)
-    stuck = jnp.where(violated, stuck + 1, 0)
+    stuck = jnp.where(violated(pair_values, margin), stuck + 1, 0)
     due = (stuck >= patience) & (updates_left >= 2 * patience)
     least = jnp.argmin(jnp.where(due, jnp.diagonal(pair_values), jnp.inf))
     fresh = due & (jnp.arange(stuck.shape[0]) == least)

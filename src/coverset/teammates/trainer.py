@@ -40,7 +40,7 @@ from coverset.teammates.mappo import (
 )
 from coverset.teammates.networks import init_networks
 from coverset.teammates.pair_grid import PairGrid
-from coverset.teammates.pair_weights import PairWeightRule
+from coverset.teammates.pair_weights import PairWeightRule, violated
 from coverset.teammates.renewal import judge, renew
 from coverset.types import PairMatrix, PRNGKey, PyTree, Scalar
 
@@ -56,6 +56,8 @@ class TrainState(NamedTuple):
     """What the pair-weight rule remembers: L-BRDiv's multipliers."""
     stuck: Int[Array, "K"]
     """For how many updates each pair has violated a constraint; only counted where pairs may start anew."""
+    held: Int[Array, ""]
+    """For how many updates in a row every constraint has held."""
     playing: Playing
 
 
@@ -107,12 +109,25 @@ class Trainer:
             target_critic=networks.critic,
             rule=self.rule.init(self.settings.population_size),
             stuck=jnp.zeros(self.settings.population_size, jnp.int32),
+            held=jnp.int32(0),
             playing=start_playing(env_key, self.environment, self.grid),
         )
 
+    def progress(self, state: TrainState) -> Scalar:
+        """How far a run has come, from 0 to 1: by its updates, or by how long all constraints have held."""
+        s = self.settings
+        used = state.update / (s.num_chunks * s.updates_per_chunk)
+        return jnp.maximum(used, state.held / s.stop_patience) if s.stop_patience else used
+
     def train_chunk(self, state: TrainState) -> tuple[TrainState, Metrics]:
-        """`updates_per_chunk` updates, and their log: sums of episodes, means of losses, the last pair values."""
+        """`updates_per_chunk` updates, and their log: sums of episodes, means of losses, the last pair values.
+
+        A run that has ended stays as it is: other seeds of the same program may go on.
+        """
+        over, before = self.progress(state) >= 1.0, state
         state, rows = jax.lax.scan(lambda s, _: self.update(s), state, length=self.settings.updates_per_chunk)
+        if self.settings.stop_patience:
+            state = jax.tree.map(lambda old, new: jnp.where(over, old, new), before, state)
         return state, Metrics(
             tally=jax.tree.map(lambda x: x.sum(axis=0), rows.tally),
             pair_values=rows.pair_values[-1],
@@ -132,9 +147,8 @@ class Trainer:
         )
         pair_weights = self.rule.weights(state.rule)
         batch = self._batch(state, steps, pair_weights)
-        progress = state.update / (s.num_chunks * s.updates_per_chunk)
         learner, losses = improve(
-            improve_key, grid, state.learner, batch, pair_weights, progress, s, loss=arithmetic.loss
+            improve_key, grid, state.learner, batch, pair_weights, self.progress(state), s, loss=arithmetic.loss
         )
         critic = learner.networks.critic
         pair_values = self._pair_values(value_key, critic, steps)
@@ -145,6 +159,7 @@ class Trainer:
             target_critic=optax.incremental_update(critic, state.target_critic, s.target_rate),  # pyright: ignore
             rule=self._weigh(state, pair_values),
             stuck=state.stuck,
+            held=jnp.where(violated(pair_values, s.margin).any(), 0, state.held + 1),
             playing=playing,
         )
         fresh = jnp.zeros_like(state.stuck, bool)
