@@ -88,7 +88,7 @@ _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
         },
         "fast": {
             "population_size": 6,
-            "total_steps": 20_000_000,
+            "total_steps": 15_000_000,
             "hidden_sizes": (64, 64),
             # An object that is gone makes another place of the same cell; rectifiers hardly notice.
             "input_waves": 2.0,
