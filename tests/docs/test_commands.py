@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -49,6 +50,8 @@ RUN_IN_SMALL: dict[str, list[str]] = {
 """What makes a command small. Only a study is planned, with all its choices checked, and not carried out here: some
 name clusters, and tests/study runs whole ones, with either engine."""
 
+TINY_BENCH = replace(TINY, repeats=1, generation={**TINY.generation, "minibatches": 1})
+
 ELSEWHERE = {"docs/your-own-environment.md": "test_tutorial.py"}
 """Pages whose commands are run as they stand by a test of their own."""
 
@@ -91,8 +94,8 @@ def rehearse(words: list[str], monkeypatch) -> int:
         return visit_studio(words)
     if words[0] == "bench":
         for effort in ("FULL", "QUICK"):
-            monkeypatch.setattr(f"coverset.benchmarking.effort.{effort}", TINY)
-        words = [*words, "--preset", "fast"] + ["matrix"] * (words[1:2] != ["foraging"])
+            monkeypatch.setattr(f"coverset.benchmarking.effort.{effort}", TINY_BENCH)
+        words = [words[0], *(words[1:] if words[1] == "foraging" else ["matrix", *words[1:]]), "--preset", "fast"]
     return run([*words, *RUN_IN_SMALL[words[0]]])
 
 

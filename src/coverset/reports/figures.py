@@ -104,7 +104,8 @@ def training_figure(summary: dict[str, Any], rows: list[dict[str, Any]]) -> Figu
             _draw_per_pair(panels[1, 1], steps, [row["multipliers"] for row in rows], "Lagrange multiplier")
         else:
             panels[1, 1].set_axis_off()
-            panels[1, 1].text(0.5, 0.5, f"{summary['method']} has constant weights", ha="center")
+            middle = {"x": 0.5, "y": 0.5, "ha": "center", "transform": panels[1, 1].transAxes}
+            panels[1, 1].text(**middle, s=f"{summary['method']} has constant weights")
         for ax in panels[1]:
             ax.set_xlabel("environment steps")
         figure.suptitle(f"{summary['env']}, {summary['method']}, seed {summary['seed']}")
