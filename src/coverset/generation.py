@@ -25,7 +25,7 @@ from coverset.looping import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job, Repo
 from coverset.policies.networks import NetworkPolicy
 from coverset.policies.population import Population, save_population
 from coverset.presets import generate_settings
-from coverset.runs import RunDirectory, versions
+from coverset.runs import RunDirectory, threads, versions
 from coverset.storage import write_json
 from coverset.teammates.methods import make_rule
 from coverset.teammates.metrics import metrics_row
@@ -65,7 +65,7 @@ class Plan:
             "preset": self.preset,
             "seed": seed,
             "settings": asdict(self.settings),
-            "versions": versions(),
+            "versions": {**versions(), "threads": threads()},
         }
 
 

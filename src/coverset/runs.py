@@ -7,6 +7,7 @@ DIR/seed-0/config.json        everything needed to run it again
 """
 
 import json
+import os
 import platform
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
@@ -31,6 +32,8 @@ from coverset.storage import (
 from coverset.types import PyTree
 
 KEPT_CHECKPOINTS = 3
+THREADS = "NPROC"
+"""The environment variable by which XLA can be told how many threads to use."""
 VERSIONED = ("coverset", "jax", "jaxlib", "equinox", "optax", "numpy")
 
 
@@ -43,6 +46,16 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[package] = "not installed"
     return found
+
+
+def usable_cpus() -> int:
+    """CPUs this process may use, as XLA counts them."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def threads() -> str:
+    """Threads with which XLA computes. Sums in another order are other sums: they decide about the bytes as well."""
+    return os.environ.get(THREADS) or str(usable_cpus())
 
 
 class RunDirectory:

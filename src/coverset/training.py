@@ -28,7 +28,7 @@ from coverset.partners import find_partners, read_run, seed_directories
 from coverset.policies.base import Policy
 from coverset.policies.scripted import heuristics, stack
 from coverset.presets import train_settings
-from coverset.runs import RunDirectory, versions
+from coverset.runs import RunDirectory, threads, versions
 from coverset.storage import rounded, write_json
 from coverset.types import PyTree
 
@@ -64,7 +64,7 @@ class AgentPlan:
             "seat": self.seat,
             "partners": list(self.partners),
             "settings": asdict(self.settings),
-            "versions": versions(),
+            "versions": {**versions(), "threads": threads()},
         }
 
 

@@ -15,12 +15,13 @@ from pathlib import Path
 import pytest
 
 from coverset.looping import Reporter
+from coverset.runs import THREADS
 from coverset.study import ray_engine
 from coverset.study.engine import Engine, LocalEngine, Outcome, StudyReporter
 from coverset.study.planning import plan_study
 from coverset.study.ray_cluster import LOOPBACK, connected, variables
 from coverset.study.ray_engine import RayEngine, marked
-from coverset.study.ray_worker import FLAGS, THREADS, Conditions
+from coverset.study.ray_worker import FLAGS, Conditions
 from coverset.study.units import Experiment, Unit
 from ray_units import Dying, Telling, birthmark, processes
 from toy_study import CHOICE, GENERATION, TRAINING, results

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
 
+from coverset.runs import usable_cpus
 from coverset.study.engine import sentence
-from coverset.study.ray_worker import usable_cpus
 
 CONNECT_SECONDS = 10
 OBJECT_STORE_BYTES = 128 * 2**20

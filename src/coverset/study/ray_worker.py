@@ -17,13 +17,13 @@ from typing import Any
 import jax
 
 from coverset.looping import Reporter
-from coverset.runs import versions
+from coverset.runs import THREADS, threads, versions
 from coverset.study.engine import Outcome, State, attempt
 from coverset.study.transfer import Changes, changes, snapshot, write_changes
 from coverset.study.units import Unit
 
-THREADS, FLAGS = "NPROC", "XLA_FLAGS"
-"""Environment variables that XLA reads when a process computes for the first time."""
+FLAGS = "XLA_FLAGS"
+"""Like `THREADS`, an environment variable that XLA reads when a process computes for the first time."""
 SECONDS_BETWEEN_MESSAGES = 0.5
 
 
@@ -44,7 +44,7 @@ class Conditions:
     def here(cls, *, mark: str, one_machine: bool) -> "Conditions":
         """Those of this process."""
         cache = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
-        variables = {THREADS: os.environ.get(THREADS) or str(usable_cpus()), FLAGS: os.environ.get(FLAGS, "")}
+        variables = {THREADS: threads(), FLAGS: os.environ.get(FLAGS, "")}
         return cls(versions(), variables, tuple(sys.path), cache if one_machine else None, mark)
 
     def adopt(self) -> None:
@@ -60,11 +60,6 @@ class Conditions:
         if self.compilation_cache is not None:
             jax.config.update("jax_compilation_cache_dir", self.compilation_cache)
             jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-
-
-def usable_cpus() -> int:
-    """CPUs this process may use, as XLA counts them."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
