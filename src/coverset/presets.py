@@ -205,11 +205,17 @@ _TRAIN: dict[str, dict[str, dict[str, Any]]] = {
             "entropy": 8e-4,
         },
         "fast": {
-            "total_steps": 6_000_000,
+            "total_steps": 2_000_000,
             "hidden_sizes": (128,),
+            # As for teammates, but softer: the agent also reads its own last action.
+            "input_waves": 1.0,
             "memory_size": 64,
-            "rollout_length": 64,
-            "entropy": 0.01,
+            "critic_learning_rate": 2e-3,
+            "discount": 0.97,
+            "rollout_length": 50,
+            "entropy": 0.02,
+            "entropy_final": 0.002,
+            "seeds_together": 4,
         },
     },
 }
