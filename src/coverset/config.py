@@ -34,10 +34,13 @@ class GenerateSettings:
     """Upper bound of every multiplier."""
     multiplier_ripeness: float = 0.0
     """How much slower multipliers grow for a pair that earns less than the best one: the power of that share."""
+    clearance: float = 1.0
+    """By how many times the margin a pair must beat its cross-play to count as settled for the next two. Above 1, one
+    that has learned no more than the beginning of a convention does not."""
     restart_patience: int = 0
-    """Updates after which a pair that keeps violating a constraint starts anew with fresh networks; 0 for never."""
+    """Updates after which a pair that is not settled starts anew with fresh networks; 0 for never."""
     stop_patience: int = 0
-    """Updates after which a run whose constraints have all held so long settles and ends; 0 to use all its steps."""
+    """Updates for which all pairs must be settled for the run to end early; 0 to use all its steps."""
     alpha: float = 1.0
     """Weight of cross-play in BRDiv and LIPO."""
     discount: float = 0.99
@@ -87,9 +90,17 @@ class GenerateSettings:
         at_least("population_size", self.population_size, 2, "so that cross-play pairs exist")
         for name in ("learning_rate", "critic_learning_rate", "clip", "max_grad_norm", "target_rate"):
             positive(name, getattr(self, name))
-        for name in ("multiplier_rate", "multiplier_ceiling", "alpha", "entropy", "margin"):
+        for name in ("multiplier_rate", "multiplier_ceiling", "alpha", "entropy", "margin", "clearance"):
             at_least(name, getattr(self, name), 0)
-        for name in ("multiplier_rate", "alpha", "entropy", "margin", "multiplier_ripeness", "input_waves"):
+        for name in (
+            "multiplier_rate",
+            "alpha",
+            "entropy",
+            "margin",
+            "clearance",
+            "multiplier_ripeness",
+            "input_waves",
+        ):
             finite(name, getattr(self, name))
         for name in ("extra_self_play", "multiplier_ripeness", "input_waves", "restart_patience", "stop_patience"):
             at_least(name, getattr(self, name), 0)
@@ -109,6 +120,11 @@ class GenerateSettings:
                 f"minibatches must divide rollout_length, got {self.minibatches} for {self.rollout_length} steps."
             )
         one_of("value_states", self.value_states, VALUE_STATES)
+
+    @property
+    def clear_margin(self) -> float:
+        """By how much a pair must beat its cross-play to count as settled."""
+        return self.clearance * self.margin
 
     @property
     def num_envs(self) -> int:

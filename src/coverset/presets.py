@@ -101,6 +101,7 @@ _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
             "multiplier_ceiling": 0.5,
             "multiplier_ripeness": 2.0,
             # The third pair that begins with an object finds both ways on taken, and never leaves of itself.
+            "clearance": 2.0,
             "restart_patience": 400,
             "stop_patience": 400,
             "envs_per_pair": 4,

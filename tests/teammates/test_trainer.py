@@ -86,6 +86,16 @@ def test_sizes_are_those_the_tests_count_on(trainer: Trainer) -> None:
     assert trainer.grid.num_envs == SHORT.num_envs
 
 
+def test_progress_goes_by_updates_or_by_how_long_all_pairs_have_been_settled(start: TrainState) -> None:
+    patient = Trainer(AGREE, make_rule("lbrdiv", SHORT), replace(SHORT, stop_patience=4))
+    state = first_seed(start)._replace(update=jnp.int32(1), held=jnp.int32(2))
+    assert SHORT.num_chunks * SHORT.updates_per_chunk == 3
+    assert patient.progress(state) == 0.5
+    assert patient.progress(state._replace(update=jnp.int32(3))) == 1.0
+    assert patient.progress(state._replace(held=jnp.int32(4))) == 1.0
+    assert Trainer(AGREE, make_rule("lbrdiv", SHORT), SHORT).progress(state) == pytest.approx(1 / 3)
+
+
 def test_the_same_key_gives_the_same_update(history) -> None:
     states, _, again = history
     for left, right in zip(on_host(states[1]), on_host(again), strict=True):

@@ -23,7 +23,7 @@ class Verdict(NamedTuple):
 
     fresh: Bool[Array, "K"]
     stuck: Int[Array, "K"]
-    """Updates in a row in which some constraint of the pair was violated; negative in a new pair's time of grace."""
+    """Updates in a row in which the pair was not settled; negative in a new pair's time of grace."""
 
 
 def judge(

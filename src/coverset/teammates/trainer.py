@@ -55,9 +55,9 @@ class TrainState(NamedTuple):
     rule: PyTree
     """What the pair-weight rule remembers: L-BRDiv's multipliers."""
     stuck: Int[Array, "K"]
-    """For how many updates each pair has violated a constraint; only counted where pairs may start anew."""
+    """For how many updates each pair has not been settled; only counted where pairs may start anew."""
     held: Int[Array, ""]
-    """For how many updates in a row every constraint has held."""
+    """For how many updates in a row every pair has been settled."""
     playing: Playing
 
 
@@ -114,7 +114,7 @@ class Trainer:
         )
 
     def progress(self, state: TrainState) -> Scalar:
-        """How far a run has come, from 0 to 1: by its updates, or by how long all constraints have held."""
+        """How far a run has come, from 0 to 1: by its updates, or by how long all pairs have been settled."""
         s = self.settings
         used = state.update / (s.num_chunks * s.updates_per_chunk)
         return jnp.maximum(used, state.held / s.stop_patience) if s.stop_patience else used
@@ -159,7 +159,7 @@ class Trainer:
             target_critic=optax.incremental_update(critic, state.target_critic, s.target_rate),  # pyright: ignore
             rule=self._weigh(state, pair_values),
             stuck=state.stuck,
-            held=jnp.where(violated(pair_values, s.margin).any(), 0, state.held + 1),
+            held=jnp.where(violated(pair_values, s.clear_margin).any(), 0, state.held + 1),
             playing=playing,
         )
         fresh = jnp.zeros_like(state.stuck, bool)
@@ -200,6 +200,6 @@ class Trainer:
         """Fresh networks for a pair that has been stuck for too long; and which pair, if any."""
         s = self.settings
         left = s.num_chunks * s.updates_per_chunk - state.update
-        fresh, stuck = judge(state.stuck, pair_values, left, margin=s.margin, patience=s.restart_patience)
+        fresh, stuck = judge(state.stuck, pair_values, left, margin=s.clear_margin, patience=s.restart_patience)
         learner = renew(state.learner, init_networks(key, self.environment, s), fresh)
         return state._replace(learner=learner, rule=self.rule.renew(state.rule, fresh), stuck=stuck), fresh
