@@ -59,6 +59,12 @@ def commands(text: str) -> list[list[str]]:
     return found
 
 
+def command(page: str, naming: str) -> list[str]:
+    """The one command of a page that names something."""
+    (words,) = (words for words in commands((ROOT / page).read_text()) if naming in words)
+    return words
+
+
 def shrink(monkeypatch) -> None:
     """Make everything that a page trains or plays small, whatever sizes it asks for."""
     sizes: dict[str, dict[str, Any]] = {

@@ -1,5 +1,6 @@
-"""Environments that other packages have written in JAX: the contract, and the pipeline at toy size."""
+"""Environments that other packages have written in JAX: the contract, and the documented commands at toy size."""
 
+import json
 from pathlib import Path
 
 import jax
@@ -8,22 +9,25 @@ import numpy as np
 import pytest
 
 import coverset
+import pages
 import toy_run
 from coverset.adapters.jaxmarl import JaxMarl, overcooked
 from coverset.adapters.jumanji import JumanjiForaging
+from coverset.cli.main import run
 from coverset.envs.conformance import check_environment
 
-SMALL = {**toy_run.SETTINGS, "minibatches": 1, "total_steps": 2 * 80}
+SMALL = toy_run.words(minibatches=1, total_steps=2 * 80)
 BRIEF = {"total_steps": 64, "chunk_steps": 64, "envs_per_partner": 2, "rollout_length": 4, "episodes_per_trial": 2}
 TINY = {"hidden_sizes": (4,), "memory_size": 4, "minibatches": 1}
 
 
-def pipeline(name: str, parameters: dict, out: Path) -> np.ndarray:
-    """Generate, cross and train at toy size; the cross-play of what came out."""
-    (summary,) = coverset.generate(name, env_parameters=parameters, out=out, **SMALL)
+def pipeline(name: str, out: Path, monkeypatch) -> np.ndarray:
+    """Generate as the page says, cross and train, all in small; the cross-play of what came out."""
+    monkeypatch.setattr("coverset.evaluation.population.TRIALS", 2)
+    assert run([*pages.command("docs/ecosystem.md", name), *SMALL, "--out", str(out)]) == 0
     (agent,) = coverset.train(out, **BRIEF, **TINY)
     assert agent["env_steps"] == 64
-    return np.array(summary["cross_play"])
+    return np.array(json.loads((out / "seed-0" / "summary.json").read_text())["cross_play"])
 
 
 def test_jumanji_foraging_keeps_the_contract_and_its_own_rules() -> None:
@@ -41,9 +45,8 @@ def test_jumanji_foraging_keeps_the_contract_and_its_own_rules() -> None:
     assert not bool(reached.truncated)
 
 
-def test_jumanji_foraging_is_trained_and_crossed(tmp_path: Path) -> None:
-    parameters = {"size": 5, "num_objects": 1, "horizon": 6, "sight": 5}
-    returns = pipeline("coverset.adapters.jumanji:JumanjiForaging", parameters, tmp_path)
+def test_jumanji_foraging_is_trained_and_crossed(tmp_path: Path, monkeypatch) -> None:
+    returns = pipeline("coverset.adapters.jumanji:JumanjiForaging", tmp_path, monkeypatch)
     assert returns.shape == (2, 2)
     assert np.all((returns >= 0) & (returns <= 1))
 
@@ -79,9 +82,8 @@ def test_overcooked_pays_for_steps_on_the_way_if_asked_to() -> None:
     assert np.any(earned[1] > 0)
 
 
-def test_overcooked_is_trained_and_crossed(tmp_path: Path) -> None:
-    parameters = {"layout": "cramped_room", "horizon": 6, "shaping": 1.0}
-    returns = pipeline("coverset.adapters.jaxmarl:overcooked", parameters, tmp_path)
+def test_overcooked_is_trained_and_crossed(tmp_path: Path, monkeypatch) -> None:
+    returns = pipeline("coverset.adapters.jaxmarl:overcooked", tmp_path, monkeypatch)
     assert returns.shape == (2, 2)
     assert np.all(returns >= 0)
 

@@ -1,5 +1,6 @@
 """PettingZoo both ways: its own tests on our environments, and its environments under our contract."""
 
+import json
 from pathlib import Path
 
 import jax
@@ -8,9 +9,11 @@ import numpy as np
 import pytest
 
 import coverset
+import pages
 import toy_run
 from coverset.adapters.pettingzoo import _replays, from_parallel, to_parallel
 from coverset.adapters.replay import Replays
+from coverset.cli.main import run
 from coverset.envs.base import autoreset
 from coverset.envs.conformance import check_environment
 from coverset.envs.registry import make
@@ -199,11 +202,13 @@ def test_lbforaging_trains_and_resumes_to_the_same_bytes(tmp_path: Path) -> None
     assert outcome(tmp_path / "stopped" / "seed-0") == outcome(tmp_path / "whole" / "seed-0")
 
 
-def test_a_speaker_and_a_listener_are_trained_and_measured(tmp_path: Path) -> None:
-    """Seats with other observations and other actions, from the package `mpe2`."""
-    parameters = {"environment": "mpe2.simple_speaker_listener_v4:parallel_env", "horizon": 3, "max_cycles": 3}
-    name = "coverset.adapters.pettingzoo:from_parallel"
-    summaries = coverset.generate(name, env_parameters=parameters, out=tmp_path, seeds=(0, 1), **SMALL)
+def test_a_speaker_and_a_listener_are_trained_and_measured(tmp_path: Path, monkeypatch) -> None:
+    """Seats with other observations and other actions, from the package `mpe2`; the documented command in small."""
+    monkeypatch.setattr("coverset.evaluation.population.TRIALS", 4)
+    words = pages.command("docs/ecosystem.md", "coverset.adapters.pettingzoo:from_parallel")
+    small = toy_run.words(minibatches=1, total_steps=4 * 80)
+    assert run([*words, *small, "--seeds", "0", "1", "--out", str(tmp_path)]) == 0
+    summaries = [json.loads((tmp_path / f"seed-{seed}" / "summary.json").read_text()) for seed in (0, 1)]
     assert np.max([summary["cross_play"] for summary in summaries]) < 0, "the reward is a distance"
     brief = {"total_steps": 64, "chunk_steps": 64, "envs_per_partner": 2, "rollout_length": 4, "episodes_per_trial": 2}
     coverset.train(tmp_path, minibatches=1, hidden_sizes=(4,), memory_size=4, **brief)

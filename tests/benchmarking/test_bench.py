@@ -7,26 +7,43 @@ import jax
 import numpy as np
 import pytest
 
+import pages
 from coverset.benchmarking import stepping, suite
 from coverset.benchmarking.coverage import measure_coverage
+from coverset.benchmarking.effort import QUICK
 from coverset.benchmarking.startup import measure_startup
 from coverset.benchmarking.stepping import JUMANJI, Walks, jumanji_walks, random_walks
 from coverset.benchmarking.suite import bench
 from coverset.cli import main as command_line
 from coverset.envs.registry import make
-from toy_bench import TINY
 from toy_run import SETTINGS
+
+TINY = replace(
+    QUICK,
+    repeats=2,
+    chunk_steps=8,
+    populations=(2, 3),
+    gathered_up_to=2,
+    grid_envs=9,
+    envs_per_pair=(2,),
+    stepping_envs=4,
+    stepping_length=3,
+    generation=SETTINGS,
+    training={"hidden_sizes": (4,), "memory_size": 4, "envs_per_partner": 4, "rollout_length": 2, "seeds_together": 1},
+)
 
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory):
-    """One toy benchmark through the command line: its record and its directory."""
+    """The documented command as a toy benchmark: its record and its directory."""
     out = tmp_path_factory.mktemp("bench")
     with pytest.MonkeyPatch.context() as patch, pytest.MonkeyPatch.context() as effort:
         effort.setattr("coverset.benchmarking.effort.QUICK", TINY)
         lines: list[str] = []
         patch.setattr("builtins.print", lambda *words, **_: lines.append(" ".join(map(str, words))))
-        code = command_line.run(["bench", "matrix", "--preset", "fast", "--quick", "--json", "--out", str(out)])
+        (words,) = pages.commands((pages.ROOT / "docs" / "speed.md").read_text())
+        small = ["--preset", "fast", "--quick", "--json", "--out", str(out)]
+        code = command_line.run([words[0], "matrix", *words[1:], *small])
     assert code == 0
     assert len(lines) == 1
     return json.loads(lines[0]), out

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -15,7 +14,6 @@ import pytest
 import pages
 import toy_run
 from coverset.cli.main import COMMANDS, run
-from toy_bench import TINY
 
 SMALL_GENERATION = {
     "total_steps": 1,
@@ -50,12 +48,13 @@ RUN_IN_SMALL: dict[str, list[str]] = {
 """What makes a command small. Only a study is planned, with all its choices checked, and not carried out here: some
 name clusters, and tests/study runs whole ones, with either engine."""
 
-TINY_BENCH = replace(TINY, repeats=1, generation={**TINY.generation, "minibatches": 1})
+ELSEWHERE = {"docs/your-own-environment.md": "test_tutorial.py", "docs/speed.md": "benchmarking/test_bench.py"}
+"""Pages whose commands are run by a test of their own."""
 
-ELSEWHERE = {"docs/your-own-environment.md": "test_tutorial.py"}
-"""Pages whose commands are run as they stand by a test of their own."""
+OF_OTHERS = "coverset.adapters."
+"""Commands on environments of other packages are run in small by tests/adapters, which compile them anyway."""
 
-ASIDE = {"bench", "generate", "tune"}
+ASIDE = {"generate", "tune"}
 """Commands that must not find what others have left."""
 
 NOT_COMMANDS = {"recording"}
@@ -80,11 +79,12 @@ def written() -> list[tuple[str, list[str]]]:
         for name, page in reversed(pages.pages().items())
         if name not in ELSEWHERE
         for words in reversed(pages.commands(page.read_text()))
+        if not any(word.startswith(OF_OTHERS) for word in words)
     }
     return [(name, list(words)) for words, name in reversed(found.items())]
 
 
-def rehearse(words: list[str], monkeypatch) -> int:
+def rehearse(words: list[str]) -> int:
     """Run a command in small; returns its exit code."""
     if "--help" in words:
         with pytest.raises(SystemExit) as end:
@@ -92,10 +92,6 @@ def rehearse(words: list[str], monkeypatch) -> int:
         return end.value.code
     if words[0] == "studio":
         return visit_studio(words)
-    if words[0] == "bench":
-        for effort in ("FULL", "QUICK"):
-            monkeypatch.setattr(f"coverset.benchmarking.effort.{effort}", TINY_BENCH)
-        words = [words[0], *(words[1:] if words[1] == "foraging" else ["matrix", *words[1:]]), "--preset", "fast"]
     return run([*words, *RUN_IN_SMALL[words[0]]])
 
 
@@ -117,6 +113,7 @@ def test_every_command_works(monkeypatch, tmp_path: Path, capfd) -> None:
     desk = tmp_path / "desk"
     desk.mkdir()
     monkeypatch.chdir(desk)
+    monkeypatch.setattr("coverset.evaluation.population.TRIALS", 2)
     prepare()
     failures = []
     for number, (page, words) in enumerate(written()):
@@ -125,17 +122,21 @@ def test_every_command_works(monkeypatch, tmp_path: Path, capfd) -> None:
         place.mkdir(exist_ok=True)
         monkeypatch.chdir(place)
         capfd.readouterr()
-        if rehearse(words, monkeypatch) != 0:
+        if rehearse(words) != 0:
             failures.append(f"{page}: coverset {' '.join(words)}: {capfd.readouterr().err}")
     assert not failures, "\n".join(failures)
 
 
 def test_every_page_with_commands_is_read() -> None:
     found = written()
-    assert {"README.md", "docs/quick-start.md", "docs/speed.md", "docs/solver.md"} <= {page for page, _ in found}
-    assert {words[0] for _, words in found} == COMMANDS.keys() - {"demo"}
+    assert {"README.md", "docs/quick-start.md", "docs/study.md", "docs/solver.md"} <= {page for page, _ in found}
+    assert {words[0] for _, words in found} == COMMANDS.keys() - {"bench", "demo"}
     for name, test in ELSEWHERE.items():
         assert Path(name).name in (pages.ROOT / "tests" / test).read_text()
+    others = [word for _, page in pages.pages().items() for words in pages.commands(page.read_text()) for word in words]
+    tests = "".join(path.read_text() for path in (pages.ROOT / "tests" / "adapters").glob("test_*.py"))
+    for name in (word for word in others if word.startswith(OF_OTHERS)):
+        assert f'"{name}"' in tests
 
 
 @pytest.mark.parametrize("name", pages.pages())
@@ -153,7 +154,7 @@ def test_commands_in_sentences_exist(name: str) -> None:
         "generate matrx",
         "generate reaching --env-args width=3",
         "tune matrix --method lbrdiv",
-        "tune matrix --method lipo --generation total_stepz=1",
+        "tune matrix --method lipo --refinementz 1",
         "bench foraging --preset quick",
         "bench --clock sun",
         "studio nowhere",
@@ -166,4 +167,4 @@ def test_commands_in_sentences_exist(name: str) -> None:
 )
 def test_a_mistake_would_be_seen(words: str, monkeypatch, tmp_path: Path, capfd) -> None:
     monkeypatch.chdir(tmp_path)
-    assert rehearse(words.split(), monkeypatch) == 2
+    assert rehearse(words.split()) == 2
