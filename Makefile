@@ -25,7 +25,7 @@ check: setup
 	$(BIN)/basedpyright
 
 test: check
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 3
 
 docs: setup
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet docs build/docs
