@@ -1,9 +1,9 @@
-# Needs only Python 3.11+ and make. `make demo` shows the main job, `make test` checks everything.
+# Needs only Python 3.11+ and make. `make demo` shows the main job, `make test` checks it, `make test-all` everything.
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test check docs lock clean
+.PHONY: setup demo test test-all check docs lock clean
 
 setup: $(STAMP)
 
@@ -25,7 +25,10 @@ check: setup
 	$(BIN)/basedpyright
 
 test: check
-	$(BIN)/pytest -n 3
+	$(BIN)/pytest -n 2 -m "not slow"
+
+test-all: check
+	$(BIN)/pytest -n 2
 
 docs: setup
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet docs build/docs

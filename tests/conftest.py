@@ -1,10 +1,14 @@
 """Shapes are enforced while tests run, and nothing is promoted silently."""
 
+import gc
 import os
 
 from jaxtyping import install_import_hook
 
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+
+gc.set_threshold(100_000, 20, 20)
+"""Tracing makes objects by the million that live on: no need to look through them as often as by default."""
 
 install_import_hook("coverset", "tests.typechecked").__enter__()
 

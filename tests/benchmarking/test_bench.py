@@ -18,6 +18,8 @@ from coverset.cli import main as command_line
 from coverset.envs.registry import make
 from toy_run import SETTINGS
 
+pytestmark = pytest.mark.slow
+
 TINY = replace(
     QUICK,
     repeats=2,

@@ -54,6 +54,7 @@ def stop_in(out: Path, log: Path, how: signal.Signals) -> subprocess.Popen:
     return process
 
 
+@pytest.mark.slow
 def test_killed_and_interrupted_a_study_ends_with_the_same_results(tmp_path: Path) -> None:
     """Killed while it generates, interrupted while it trains an agent."""
     disturbed, whole = tmp_path / "disturbed", tmp_path / "whole"

@@ -54,6 +54,7 @@ def test_without_ray_it_says_what_to_install(tmp_path: Path, capfd, monkeypatch)
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds processes by /proc")
 def test_after_a_lost_worker_ctrl_c_stops_in_order_and_leaves_nothing_behind(tmp_path: Path) -> None:
     """A terminal sends the signal to all processes that were started from it, Ray's among them."""
