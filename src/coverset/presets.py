@@ -100,8 +100,9 @@ _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
             "multiplier_rate": 0.02,
             "multiplier_ceiling": 0.5,
             "multiplier_ripeness": 2.0,
-            # The third pair that begins with an object finds both ways on taken, and never leaves of itself.
+            # One that collects two objects and not the third meets the plain constraints.
             "clearance": 2.0,
+            # The third pair that begins with an object finds both ways on taken, and never leaves of itself.
             "restart_patience": 400,
             "stop_patience": 400,
             "envs_per_pair": 4,

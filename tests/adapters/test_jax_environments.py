@@ -14,6 +14,7 @@ import toy_run
 from coverset.adapters.jaxmarl import JaxMarl, overcooked
 from coverset.adapters.jumanji import JumanjiForaging
 from coverset.cli.main import run
+from coverset.envs.conformance import check_environment
 
 SMALL = toy_run.words(minibatches=1, total_steps=2 * 80)
 BRIEF = {"total_steps": 64, "chunk_steps": 64, "envs_per_partner": 2, "rollout_length": 4, "episodes_per_trial": 2}
@@ -31,6 +32,7 @@ def pipeline(name: str, out: Path, monkeypatch) -> np.ndarray:
 
 def test_jumanji_foraging_keeps_its_own_rules() -> None:
     environment = JumanjiForaging(size=5, num_objects=1, horizon=6, sight=5)
+    check_environment(environment, quick=True)
     state = jax.jit(environment.reset)(jax.random.key(0))
     text = environment.render(state)
     assert {"X", "O"} <= set(text)
@@ -52,6 +54,7 @@ def test_jumanji_foraging_is_trained_and_crossed(tmp_path: Path, monkeypatch) ->
 
 def test_overcooked_keeps_its_own_rules() -> None:
     environment = overcooked("cramped_room", horizon=8)
+    check_environment(environment, quick=True)
     assert environment.num_actions == (6, 6)
     assert environment.observation_size == 4 * 5 * 26
     step = jax.jit(environment.step)

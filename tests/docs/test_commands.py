@@ -41,8 +41,8 @@ RUN_IN_SMALL: dict[str, list[str]] = {
         *("--hidden-sizes", "4", "--memory-size", "4", "--epochs", "1", "--minibatches", "1", "--evaluations", "0"),
     ],
     "tune": [
-        *("--alphas", "0.5", "--seeds", "0", "--refinements", "0", "--generation"),
-        *(f"{name}={x}" for name, x in (SMALL_GENERATION | {"hidden_sizes": "[4]"}).items()),
+        *("--generation", *(f"{name}={x}" for name, x in (SMALL_GENERATION | {"hidden_sizes": "[4]"}).items())),
+        *("--alphas", "0.5", "--seeds", "0", "--refinements", "0"),
     ],
 }
 """What makes a command small. Only a study is planned, with all its choices checked, and not carried out here: some
@@ -92,7 +92,8 @@ def rehearse(words: list[str]) -> int:
         return end.value.code
     if words[0] == "studio":
         return visit_studio(words)
-    return run([*words, *RUN_IN_SMALL[words[0]]])
+    small = RUN_IN_SMALL[words[0]]
+    return run([*words, *(small[1:] if words[0] == "tune" and small[0] in words else small)])
 
 
 def visit_studio(words: list[str]) -> int:
@@ -154,7 +155,7 @@ def test_commands_in_sentences_exist(name: str) -> None:
         "generate matrx",
         "generate reaching --env-args width=3",
         "tune matrix --method lbrdiv",
-        "tune matrix --method lipo --refinementz 1",
+        "tune matrix --method lipo --generation total_stepz=1",
         "bench foraging --preset quick",
         "bench --clock sun",
         "studio nowhere",
