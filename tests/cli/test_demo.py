@@ -2,7 +2,10 @@
 
 import json
 
+import pytest
+
 from coverset.cli import demo
+from coverset.cli.main import run
 from reports.synthetic import write_agent, write_run
 
 
@@ -16,11 +19,12 @@ def write_method(directory, method, should_stop):
 
 def test_the_demo_ends_in_the_report_and_its_findings(tmp_path, monkeypatch, capsys):
     out = tmp_path / "demo"
-    (out / "report").mkdir(parents=True)
-    earlier = out / "lbrdiv" / "seed-0" / "config.json"
+    monkeypatch.setattr(demo, "_study", write_method)
+    assert demo.main(["--out", str(out)]) == 0
+    earlier = out / "matrix-lbrdiv-fast" / "seed-9" / "config.json"
     earlier.parent.mkdir(parents=True)
     earlier.write_text("{}")
-    monkeypatch.setattr(demo, "_study", write_method)
+    capsys.readouterr()
     assert demo.main(["--out", str(out)]) == 0
     printed = capsys.readouterr().out
     assert "RL² agents trained with L-BRDiv teammates earn most" in printed
@@ -32,5 +36,30 @@ def test_the_demo_ends_in_the_report_and_its_findings(tmp_path, monkeypatch, cap
 
 def test_a_directory_that_is_no_demo_is_not_emptied(tmp_path):
     (tmp_path / "thesis").mkdir()
-    demo._empty(tmp_path)
+    with pytest.raises(ValueError, match="holds thesis"):
+        demo._empty(tmp_path)
     assert (tmp_path / "thesis").is_dir()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["notes.txt"],
+        ["mine/seed-0/config.json"],
+        ["matrix-lbrdiv-fast/seed-0/config.json"],
+        [demo.MARK, "report/index.html", "recordings/recording-1.json"],
+    ],
+    ids=["only files", "other runs", "a run of the demo's name", "a demo and more"],
+)
+def test_what_the_demo_has_not_made_is_refused_and_kept(tmp_path, monkeypatch, capsys, names):
+    monkeypatch.setattr(demo, "_study", write_method)
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    before = sorted(tmp_path.rglob("*"))
+    assert run(["demo", "--out", str(tmp_path)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert "out must be new, empty or an earlier demo" in printed.err
+    assert sorted(tmp_path.rglob("*")) == before

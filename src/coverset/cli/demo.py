@@ -14,7 +14,10 @@ METHODS = ("lbrdiv", "brdiv", "lipo")
 SEEDS = (0, 1, 2, 3)
 AGENT_STEPS = 100_000
 """Enough for the agents of the matrix game; the preset trains them longer."""
-
+PICTURE = "cross-play.png"
+RUNS = tuple(f"matrix-{method}-fast" for method in METHODS)
+MARK = ".coverset-demo"
+"""Tells a demo's directory from one with runs of the user, who may well have generated a run of the same name."""
 
 DESCRIPTION = """Generate teammates for the paper's matrix game by L-BRDiv, BRDiv and LIPO, solve them exactly, train an
 agent with each set, play the agents with partners they never met, and report.
@@ -30,7 +33,7 @@ class Demo:
     """Options of the command."""
 
     out: Path = Path("runs/demo")
-    """Directory of the runs; an earlier demo there is removed."""
+    """Directory of the runs; an earlier demo there is removed, and a directory that holds anything else is refused."""
 
 
 def demo(out: Path) -> int:
@@ -38,13 +41,15 @@ def demo(out: Path) -> int:
     enable_compilation_cache()
 
     from coverset.looping import Stopped
+    from coverset.storage import write_bytes
 
     _empty(out)
+    write_bytes(out / MARK, b"This is a demo of coverset: another one in its place removes it.\n")
     summaries = []
     with stop_on_interrupt() as should_stop:
         try:
-            for method in METHODS:
-                summaries.append(_study(out / f"matrix-{method}-fast", method, should_stop))
+            for method, name in zip(METHODS, RUNS, strict=True):
+                summaries.append(_study(out / name, method, should_stop))
         except Stopped as stopped:
             print(f"coverset: {stopped} Start the demo again to begin anew.", file=sys.stderr)
             return 130
@@ -53,12 +58,23 @@ def demo(out: Path) -> int:
 
 
 def _empty(out: Path) -> None:
-    """Remove an earlier demo, and nothing that is not one."""
-    if not out.is_dir():
-        return
-    directories = [child for child in out.iterdir() if child.is_dir() and child.name != "report"]
-    if all((child / "seed-0" / "config.json").is_file() for child in directories):
-        shutil.rmtree(out)
+    """Remove an earlier demo; raise, and remove nothing, where anything else would go or stand beside the new one."""
+    from coverset.storage import TEMPORARY
+
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"out must be a directory, but {out} is a file.")
+    found = [path for path in sorted(out.glob("*")) if not path.match(TEMPORARY) and path.name != MARK]
+    ours = (*RUNS, "report", PICTURE) if (out / MARK).is_file() else ()
+    for path in found:
+        if path.name not in ours:
+            raise ValueError(
+                f"out must be new, empty or an earlier demo, but {out} holds {path.name}: choose another --out."
+            )
+    for path in found:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _study(directory: Path, method: str, should_stop: Callable[[], bool]) -> list[dict[str, Any]]:
@@ -92,7 +108,7 @@ def _conclude(out: Path, summaries: list[list[dict[str, Any]]]) -> None:
     from coverset.reports.figures import cross_play_figure, save_figure
     from coverset.reports.findings import findings
 
-    picture = out / "cross-play.png"
+    picture = out / PICTURE
     save_figure(picture, cross_play_figure([of_method[0] for of_method in summaries]))
     page = write_report(out)
     chapters, _, _ = read_study(out)
