@@ -11,6 +11,8 @@ import pytest
 
 from coverset.certification import certify_runs
 from coverset.cli.main import run
+from coverset.envs import registry
+from coverset.envs.matrix import MatrixGame
 from coverset.evaluation.statistics import bootstrap_interval, paired_difference, student_interval
 from coverset.generation import generate
 from coverset.measuring import evaluate
@@ -184,6 +186,30 @@ def test_appendix_b_and_the_commands_are_told(page):
     command = "coverset generate matrix --method lbrdiv --preset fast --seeds 0 1 --out matrix-lbrdiv-fast"
     assert f"{command} --total-steps 500 --hidden-sizes 4" in words
     assert "coverset evaluate matrix-brdiv-fast --learner rl2 --trials 4 --episodes 20" in words
+    assert "--partners" not in words
+
+
+def test_an_environment_that_must_be_given_parameters_is_reported_with_them(tmp_path, monkeypatch):
+    def demanding(horizon: int) -> MatrixGame:
+        return MatrixGame(horizon=horizon)
+
+    monkeypatch.setitem(registry._BUILT_IN, "demanding", demanding)
+    path = tmp_path / "runs" / "seed-0"
+    write_run(path, env="demanding", method="lbrdiv", seed=0, size=3, level=1.0)
+    (path / "config.json").write_text(json.dumps({**read(path / "config.json"), "env_parameters": {"horizon": 2}}))
+    assert "--env-args horizon=2" in Page(write_report(tmp_path)).words
+
+
+def test_the_command_of_an_evaluation_names_other_partners_than_the_heuristics(tmp_path):
+    path = tmp_path / "runs" / "seed-0"
+    write_run(path, env="matrix", method="lbrdiv", seed=0, size=3, level=1.0)
+    write_agent(path / "rl2", learner="rl2", seed=0, level=1.0)
+    evaluation = read(path / "rl2" / "evaluation.json")
+    (partner, *_) = evaluation["partners"].values()
+    met = ("H1", "teammates 1", "teammates 2", "teammates 3", "runs/no 7")
+    (path / "rl2" / "evaluation.json").write_text(json.dumps({**evaluation, "partners": dict.fromkeys(met, partner)}))
+    command = "coverset evaluate runs --learner rl2 --trials 8 --episodes 5 --partners H1 teammates 'runs/no 7'"
+    assert command in Page(write_report(tmp_path)).words
 
 
 def test_the_command_prints_what_it_wrote(study, tmp_path, capsys):

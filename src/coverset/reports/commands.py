@@ -1,12 +1,15 @@
 """The commands that would make a chapter's runs again, told from their config.json."""
 
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from coverset.envs import registry
+from coverset.envs.base import Environment
+from coverset.policies.scripted import heuristics
 from coverset.presets import generate_settings, train_settings
 from coverset.reports.chapters import Chapter, Method
 from coverset.reports.records import Content
@@ -26,7 +29,8 @@ def commands(chapter: Chapter) -> list[str]:
                 config = next(iter(agents.values())).config
                 lines.append(_train(config, directory, chapter.env))
             if evaluations := method.evaluations.get(learner):
-                lines.append(_evaluate(next(iter(evaluations.values())), learner, directory))
+                record = next(iter(evaluations.values()))
+                lines.append(_evaluate(record, learner, directory, method.runs[0].config))
     return lines
 
 
@@ -49,9 +53,21 @@ def _train(config: Content, directory: str, env: str) -> str:
     return shlex.join(words + _settings(config, lambda: train_settings(env, config["preset"])))
 
 
-def _evaluate(record: Content, learner: str, directory: str) -> str:
+def _evaluate(record: Content, learner: str, directory: str, generated: Content) -> str:
     words = ["coverset", "evaluate", directory, "--learner", learner]
-    return shlex.join([*words, "--trials", str(record["trials"]), "--episodes", str(record["episodes"])])
+    words += ["--trials", str(record["trials"]), "--episodes", str(record["episodes"])]
+    environment = _environment(generated["env"], generated["env_parameters"])
+    partners = _partners([*record["partners"]])
+    if environment is None or partners != [*heuristics(environment)]:
+        words += ["--partners", *partners]
+    return shlex.join(words)
+
+
+def _partners(met: Sequence[str]) -> list[str]:
+    """What `--partners` would name: members of a population are met as its name and their number."""
+    names = (re.fullmatch(r"(.+) \d+", one) for one in met)
+    populations = [match[1] if match and f"{match[1]} 2" in met else one for match, one in zip(names, met, strict=True)]
+    return [*dict.fromkeys(populations)]
 
 
 def _settings(config: Content, preset: Any) -> list[str]:
@@ -76,6 +92,16 @@ def _option(name: str, value: Any) -> list[str]:
 
 def _environment_arguments(config: Content) -> list[str]:
     given: Mapping[str, Any] = config["env_parameters"]
-    known = config["env"] in registry.names()
-    defaults = jsonable(registry.parameters_of(registry.make(config["env"]))) if known else {}
+    environment = _environment(config["env"], {})
+    defaults = {} if environment is None else jsonable(registry.parameters_of(environment))
     return [f"{name}={json.dumps(value)}" for name, value in given.items() if value != defaults.get(name)]
+
+
+def _environment(name: str, parameters: Mapping[str, Any]) -> Environment | None:
+    """The environment; None where only an import could tell, or where it cannot be built from these parameters."""
+    if name not in registry.names():
+        return None
+    try:
+        return registry.make(name, **parameters)
+    except (ValueError, TypeError):
+        return None
