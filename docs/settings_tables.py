@@ -44,15 +44,20 @@ def preset_rows(stage: str, environment: str) -> list[list[str]]:
         values = [getattr(settings, field.name) for settings in chosen]
         if field.name != "alpha" and any(value != field.default for value in values):
             rows.append([f"`{field.name}`", *map(written, values)])
-    return rows + (alpha_rows(environment) if stage == "generate" else [])
+    return rows + (method_rows(environment) if stage == "generate" else [])
 
 
-def alpha_rows(environment: str) -> list[list[str]]:
-    """The weight of cross-play, for every method that needs one."""
-    return [
-        [f"`alpha` of {method}", *(written(generate_settings(environment, method, preset).alpha) for preset in PRESETS)]
-        for method in TUNED
-    ]
+def method_rows(environment: str) -> list[list[str]]:
+    """The weight of cross-play, for every method that needs one, and what else is tuned for a method."""
+    rows = []
+    for method in TUNED:
+        own = [generate_settings(environment, method, preset) for preset in PRESETS]
+        shared = [preset_settings("generate", environment, preset) for preset in PRESETS]
+        for field in fields(GenerateSettings):
+            values = [getattr(settings, field.name) for settings in own]
+            if field.name == "alpha" or values != [getattr(settings, field.name) for settings in shared]:
+                rows.append([f"`{field.name}` of {method}", *map(written, values)])
+    return rows
 
 
 def written(value: Any) -> str:

@@ -1,8 +1,13 @@
 """Generation from end to end at toy size: what a run leaves behind, and that nothing but its seed decides it."""
 
 import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,6 +17,9 @@ from coverset.generation import make_plan
 from coverset.looping import Stopped
 from coverset.runs import RunDirectory
 from coverset.storage import load_tensors
+from coverset.teammates.methods import METHODS
+from coverset.teammates.pair_weights import PairWeightRule
+from coverset.types import PairMatrix
 from toy_run import CHUNKS, Witness, outcome
 
 STEPS_PER_CHUNK = 80
@@ -209,6 +217,94 @@ def test_a_run_killed_after_training_only_finishes(finished, tmp_path: Path) -> 
     generate(tmp_path, seeds=(1,), resume=True, reporter=witness)
     assert (witness.started, witness.chunks) == ([((1,), CHUNKS * STEPS_PER_CHUNK)], 0)
     assert outcome(tmp_path / "seed-1") == outcome(finished[0] / "seed-1")
+
+
+def test_a_group_killed_while_its_seeds_are_finished_is_the_same_group_again(tmp_path: Path) -> None:
+    """One of four seeds had its summary; no other seed may take its place, and the time that training took is known."""
+    chosen = {"seeds": range(4), "seeds_together": 2}
+    generate(tmp_path, **chosen)
+    bytes_before = {seed: outcome(tmp_path / f"seed-{seed}") for seed in range(4)}
+    (tmp_path / "seed-1" / "summary.json").unlink()
+    seconds = json.loads((tmp_path / "seed-1" / "timing.json").read_text())["train_seconds"]
+    for seed in (2, 3):
+        for name in ("summary.json", "policies.safetensors", "metrics.jsonl", "timing.json"):
+            (tmp_path / f"seed-{seed}" / name).unlink()
+        shutil.rmtree(tmp_path / f"seed-{seed}" / "checkpoints")
+    witness = Witness()
+    summaries = generate(tmp_path, **chosen, resume=True, reporter=witness)
+    assert witness.started == [((1,), CHUNKS * STEPS_PER_CHUNK), ((2, 3), 0)]
+    assert summaries[1]["train_seconds"] >= round(seconds, 3)
+    for seed in range(4):
+        assert outcome(tmp_path / f"seed-{seed}") == bytes_before[seed]
+
+
+def test_a_run_that_another_process_trains_is_left_to_it(tmp_path: Path) -> None:
+    with pytest.raises(Stopped):
+        generate(tmp_path, reporter=Witness(stop_after=1))
+    rows = RunDirectory(tmp_path / "seed-0").rows()
+    with (
+        RunDirectory(tmp_path / "seed-0").held(),
+        pytest.raises(ValueError, match="seed-0 is in use by another process"),
+    ):
+        generate(tmp_path, resume=True)
+    assert RunDirectory(tmp_path / "seed-0").rows() == rows
+
+
+def test_who_goes_on_under_other_versions_is_told(tmp_path: Path) -> None:
+    with pytest.raises(Stopped):
+        generate(tmp_path, reporter=Witness(stop_after=1))
+    path = tmp_path / "seed-0" / "config.json"
+    config = json.loads(path.read_text())
+    config["versions"] |= {"jax": "0.1", "threads": "64"}
+    path.write_text(json.dumps(config))
+    witness = Witness()
+    generate(tmp_path, resume=True, reporter=witness)
+    assert len(witness.warnings) == 1
+    assert "seed-0 was begun with jax 0.1 instead of" in witness.warnings[0]
+    assert "threads 64 instead of" in witness.warnings[0]
+
+
+def test_settings_of_another_type_are_named_and_lists_pass_for_tuples() -> None:
+    """In a process of its own: here, types are enforced by other means."""
+    program = """if True:
+        from coverset.config import GenerateSettings, TrainSettings
+        for change in ({"total_steps": 1e6}, {"learning_rate": "fast"}, {"hidden_sizes": 64}, {"anneal": 1}):
+            for settings in (GenerateSettings, TrainSettings):
+                needed = {"population_size": 2} if settings is GenerateSettings else {}
+                try:
+                    settings(**{"total_steps": 1, **needed, **change})
+                except ValueError as error:
+                    print(error)
+        print(GenerateSettings(population_size=2, total_steps=1, hidden_sizes=[8, 8]).hidden_sizes)
+    """
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    wanted = ("total_steps must be a whole number", "learning_rate must be a number", "hidden_sizes must be a list of")
+    sentences = printed.splitlines()
+    assert len(sentences) == 9
+    for two, beginning in enumerate((*wanted, "anneal must be true or false")):
+        assert all(sentence.startswith(beginning) for sentence in sentences[2 * two : 2 * two + 2])
+    assert sentences[-1] == "(8, 8)"
+
+
+@dataclass(frozen=True)
+class Counting(PairWeightRule):
+    """A rule that remembers how often it was asked, and nothing about constraints."""
+
+    def init(self, population_size: int) -> dict:
+        return {"times": jnp.zeros(())}
+
+    def weights(self, state: dict) -> PairMatrix:
+        return jnp.eye(2) + 0.0 * state["times"]
+
+    def update(self, state: dict, pair_values: PairMatrix) -> dict:
+        return {"times": state["times"] + 1.0}
+
+
+def test_a_method_may_remember_what_it_likes(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setitem(METHODS, "counting", lambda settings: Counting())
+    generate(tmp_path, method="counting")
+    assert {row["multipliers"] for row in RunDirectory(tmp_path / "seed-0").rows()} == {None}
+    assert (tmp_path / "seed-0" / "figures" / "training.png").is_file()
 
 
 def test_nothing_is_left_behind_but_what_a_run_is_made_of(finished) -> None:

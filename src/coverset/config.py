@@ -1,9 +1,10 @@
-"""Settings of teammate generation: one frozen dataclass, checked when it is built; derived sizes are properties."""
+"""Settings of teammate generation and of agent training: frozen, checked when built; derived sizes are properties."""
 
 import math
 from dataclasses import dataclass
+from typing import Any, get_type_hints
 
-from coverset.checks import at_least, between, finite, one_of, positive
+from coverset.checks import at_least, between, finite, of_type, one_of, positive
 
 VALUE_STATES = ("initial", "batch")
 
@@ -87,6 +88,7 @@ class GenerateSettings:
     """Seeds that train side by side in one compiled program: faster where networks are small."""
 
     def __post_init__(self) -> None:
+        _check_types(self)
         at_least("population_size", self.population_size, 2, "so that cross-play pairs exist")
         for name in ("learning_rate", "critic_learning_rate", "clip", "max_grad_norm", "target_rate"):
             positive(name, getattr(self, name))
@@ -207,10 +209,12 @@ class TrainSettings:
     """Seeds that train side by side in one compiled program: faster where networks are small."""
 
     def __post_init__(self) -> None:
+        _check_types(self)
         for name in ("learning_rate", "critic_learning_rate", "clip", "max_grad_norm", "reward_scale"):
             positive(name, getattr(self, name))
         for name in ("entropy", "evaluations", "input_waves"):
             at_least(name, getattr(self, name), 0)
+            finite(name, getattr(self, name))
         for name in (
             *("total_steps", "memory_size", "envs_per_partner", "rollout_length", "epochs", "minibatches"),
             *("episodes_per_trial", "chunk_steps", "seeds_together"),
@@ -220,6 +224,7 @@ class TrainSettings:
             between(name, getattr(self, name), 0, 1)
         if self.entropy_final is not None:
             at_least("entropy_final", self.entropy_final, 0)
+            finite("entropy_final", self.entropy_final)
         if not self.hidden_sizes or min(self.hidden_sizes) < 1:
             raise ValueError(f"hidden_sizes must list at least one width above 0, got {self.hidden_sizes}.")
         if self.envs_per_partner % self.minibatches:
@@ -248,3 +253,12 @@ class TrainSettings:
     def num_chunks(self, num_partners: int) -> int:
         """Dispatches of the whole run; the last may train a little beyond `total_steps`."""
         return math.ceil(self.total_steps / self.steps_per_chunk(num_partners))
+
+
+def _check_types(settings: Any) -> None:
+    """Raise unless every setting has its type; lists, as JSON gives them, become tuples."""
+    for name, annotation in get_type_hints(type(settings)).items():
+        value = getattr(settings, name)
+        of_type(name, value, annotation)
+        if isinstance(value, list):
+            object.__setattr__(settings, name, tuple(value))

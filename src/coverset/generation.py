@@ -20,8 +20,9 @@ from coverset.config import GenerateSettings
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.conformance import check_environment
+from coverset.evaluation.conventions import coverage_set
 from coverset.evaluation.population import measure_population
-from coverset.looping import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job, Reporter, groups, run_job
+from coverset.looping import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job, Reporter, claim, train_seeds
 from coverset.policies.networks import NetworkPolicy
 from coverset.policies.population import Population, save_population
 from coverset.presets import generate_settings
@@ -135,19 +136,16 @@ def generate(
     if root.exists() and not root.is_dir():
         raise ValueError(f"out must be a directory, but {root} is a file.")
     directories = {seed: RunDirectory(root / f"seed-{seed}") for seed in seeds}
-    for seed, directory in directories.items():
-        directory.check_claim(plan.config(seed), resume=resume)
-    for seed, directory in directories.items():
-        directory.claim(plan.config(seed))
-    waiting = [seed for seed in seeds if directories[seed].summary() is None]
-    for group in groups(waiting, plan.settings.seeds_together):
-        chosen = {seed: directories[seed] for seed in group}
-        job = GenerationJob(plan, group)
-        states, seconds = run_job(
-            job, chosen, reporter or Reporter(), checkpoint_seconds=checkpoint_seconds, logs=loggers
-        )
-        for seed, state in zip(group, states, strict=True):
-            _finish(plan, seed, directories[seed], state, seconds)
+    reporter = reporter or Reporter()
+    claim(directories, plan.config, reporter, resume=resume)
+    train_seeds(
+        lambda group: GenerationJob(plan, group),
+        directories,
+        reporter,
+        together=plan.settings.seeds_together,
+        checkpoint_seconds=checkpoint_seconds,
+        logs=loggers,
+    )
     return [directories[seed].summary() or {} for seed in seeds]
 
 
@@ -204,12 +202,38 @@ class GenerationJob(Job):
     def status(self, rows: list[dict[str, Any]]) -> str:
         """For example: self-play 8.9  cross-play 4.1  found 4 of 4 x3, 3 of 4 x1."""
         words = f"self-play {mean_known(rows, 'self_play_return')}  cross-play {mean_known(rows, 'cross_play_return')}"
-        size = len(self.plan.environment.conventions)
+        size = len(coverage_set(self.plan.environment))
         if not size:
             return words
         times = np.bincount([row["coverage_found"] for row in rows])
         found = [f"{n} of {size}" + f" x{times[n]}" * (len(rows) > 1) for n in reversed(range(len(times))) if times[n]]
         return f"{words}  found {', '.join(found)}"
+
+    def finish(self, seed: int, directory: RunDirectory, state: TrainState, seconds: float) -> None:
+        """Write the policies, the figures and the summary."""
+        from coverset.reports.figures import draw_run  # here, so that no training waits for matplotlib
+
+        plan = self.plan
+        about = {"env": plan.environment_name, "env_parameters": plan.env_parameters, "seed": seed}
+        population = _population(state)
+        save_population(directory.policies_path, population, about)
+        key = jax.random.fold_in(jax.random.key(seed), EVALUATION_STREAM)
+        env_steps = int(state.update) * plan.settings.steps_per_update
+        summary = {
+            "env": plan.environment_name,
+            "method": plan.method,
+            "preset": plan.preset,
+            "seed": seed,
+            "population_size": plan.settings.population_size,
+            "env_steps": env_steps,
+            "train_seconds": round(seconds, 3),
+            "steps_per_second": round(env_steps / seconds),
+            **measure_population(
+                key, plan.environment, population, margin=plan.settings.margin, discount=plan.settings.discount
+            ),
+        }
+        draw_run(directory.path, summary)
+        write_json(directory.summary_path, summary)
 
 
 def mean_known(rows: list[dict[str, Any]], name: str) -> str:
@@ -221,29 +245,3 @@ def mean_known(rows: list[dict[str, Any]], name: str) -> str:
 def _population(state: TrainState) -> Population:
     networks = state.learner.networks
     return Population(NetworkPolicy(networks.best_responses), NetworkPolicy(networks.teammates))
-
-
-def _finish(plan: Plan, seed: int, directory: RunDirectory, state: TrainState, seconds: float) -> None:
-    """Write the policies, the summary and the figures of one seed; the summary last: it marks the run as done."""
-    from coverset.reports.figures import draw_run  # here, so that no training waits for matplotlib
-
-    about = {"env": plan.environment_name, "env_parameters": plan.env_parameters, "seed": seed}
-    population = _population(state)
-    save_population(directory.policies_path, population, about)
-    key = jax.random.fold_in(jax.random.key(seed), EVALUATION_STREAM)
-    env_steps = int(state.update) * plan.settings.steps_per_update
-    summary = {
-        "env": plan.environment_name,
-        "method": plan.method,
-        "preset": plan.preset,
-        "seed": seed,
-        "population_size": plan.settings.population_size,
-        "env_steps": env_steps,
-        "train_seconds": round(seconds, 3),
-        "steps_per_second": round(env_steps / seconds),
-        **measure_population(
-            key, plan.environment, population, margin=plan.settings.margin, discount=plan.settings.discount
-        ),
-    }
-    draw_run(directory.path, summary)
-    write_json(directory.summary_path, summary)

@@ -7,7 +7,7 @@ newest checkpoint that all its seeds have whole, its log is cut back to that poi
 import abc
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from coverset.runs import RunDirectory, to_tensors
-from coverset.storage import read_json, write_json
+from coverset.storage import DamagedFile, read_json, write_json
 from coverset.types import PyTree
 
 CHECKPOINT_SECONDS = 5.0
@@ -100,6 +100,51 @@ class Job(abc.ABC):
     def status(self, rows: list[dict[str, Any]]) -> str:
         """A few words on how it goes."""
 
+    @abc.abstractmethod
+    def finish(self, seed: int, directory: RunDirectory, state: PyTree, seconds: float) -> None:
+        """Write what came of a seed; the summary last, which marks it as done."""
+
+
+def claim(
+    directories: dict[int, RunDirectory], config: Callable[[int], dict[str, Any]], reporter: Reporter, *, resume: bool
+) -> None:
+    """Make every seed's directory its run. Nothing is written unless all of them are free, or already are that run."""
+    configs = {seed: config(seed) for seed in directories}
+    for seed, directory in directories.items():
+        directory.check_claim(configs[seed], resume=resume)
+    for seed, directory in directories.items():
+        directory.claim(configs[seed])
+        if directory.summary() is None and (differences := directory.other_conditions(configs[seed])):
+            reporter.warn(
+                f"{directory.path} was begun with {differences}: its results may differ from those of one go."
+            )
+
+
+def train_seeds(
+    make_job: Callable[[tuple[int, ...]], Job],
+    directories: dict[int, RunDirectory],
+    reporter: Reporter,
+    *,
+    together: int,
+    checkpoint_seconds: float,
+    logs: Sequence[Callable[[], MetricsLog]] = (),
+) -> None:
+    """Train all seeds that are not done, some of them side by side, and finish each.
+
+    Groups are made of all seeds, so that one that was killed while its seeds were finished is the same group again.
+    """
+    waiting = {seed: directory for seed, directory in directories.items() if directory.summary() is None}
+    with ExitStack() as held:
+        for directory in waiting.values():
+            held.enter_context(directory.held())
+        for group in groups(tuple(directories), together):
+            chosen = {seed: waiting[seed] for seed in group if seed in waiting}
+            if chosen:
+                job = make_job(tuple(chosen))
+                states, seconds = run_job(job, chosen, reporter, checkpoint_seconds=checkpoint_seconds, logs=logs)
+                for seed, state in zip(chosen, states, strict=True):
+                    job.finish(seed, chosen[seed], state, seconds)
+
 
 def groups(seeds: Sequence[int], size: int) -> Iterable[tuple[int, ...]]:
     """Seeds that train together."""
@@ -126,7 +171,7 @@ def run_job(
     seeds = tuple(directories)
     done, state = _restore(job, directories, reporter)
     reporter.start(job.title, seeds, done * job.steps_per_chunk, job.num_chunks * job.steps_per_chunk)
-    clock = Clock(directories[seeds[0]].path / "timing.json", checkpoint_seconds)
+    clock = Clock([directory.path / "timing.json" for directory in directories.values()], checkpoint_seconds)
     rows: dict[int, dict[str, Any]] = {}
     over = job.over(state)
     with _opened(directories, logs) as write:
@@ -213,12 +258,12 @@ def _check_finite(job: Job, rows: dict[int, dict[str, Any]], reports: dict[int, 
 
 
 class Clock:
-    """Training time over all sessions of a group, kept in a file of its own: the log must not depend on it."""
+    """Training time over all sessions of a group, kept in files of its own: the log must not depend on it."""
 
-    def __init__(self, path: Path, checkpoint_seconds: float) -> None:
-        self.path = path
+    def __init__(self, paths: Sequence[Path], checkpoint_seconds: float) -> None:
+        self.paths = paths
         self.checkpoint_seconds = checkpoint_seconds
-        self.before = read_json(path)["train_seconds"] if path.is_file() else 0.0
+        self.before = max(map(_seconds_noted, paths))
         self.started = self.saved = time.monotonic()
 
     def seconds(self) -> float:
@@ -232,4 +277,15 @@ class Clock:
     def save(self) -> None:
         """Note the time of a checkpoint."""
         self.saved = time.monotonic()
-        write_json(self.path, {"train_seconds": self.seconds()})
+        for path in self.paths:
+            write_json(path, {"train_seconds": self.seconds()})
+
+
+def _seconds_noted(path: Path) -> float:
+    if not path.is_file():
+        return 0.0
+    content = read_json(path)
+    seconds = content.get("train_seconds") if isinstance(content, dict) else None
+    if not isinstance(seconds, int | float):
+        raise DamagedFile(f"{path} must hold train_seconds, a number. Without the file, time is counted from here on.")
+    return float(seconds)

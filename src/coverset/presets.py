@@ -131,9 +131,13 @@ _ALPHA: dict[str, dict[str, float]] = {
 }
 """The paper's table of alpha for the baselines."""
 
-_FAST_ALPHA: dict[str, dict[str, float]] = {
-    # At the paper's 8 our LIPO learns to avoid every corner; alpha is a setting to be tuned for each trainer.
-    "lipo": {"reaching": 1.0},
+_FAST_OF_METHOD: dict[str, dict[str, dict[str, Any]]] = {
+    "lipo": {
+        # At the paper's 8 our LIPO learns to avoid every corner; alpha is a setting to be tuned for each trainer.
+        "reaching": {"alpha": 1.0},
+        # With less it may settle where its own objective is lower than at its best.
+        "weighted-reaching": {"entropy": 0.1},
+    },
 }
 
 
@@ -141,9 +145,9 @@ def generate_settings(environment: str, method: str, preset: str, **overrides: A
     """The preset's settings for an environment and a method, with some of them replaced."""
     one_of("preset", preset, PRESETS)
     settings = _GENERATE.get(environment, {}).get(preset, _OTHER_ENVIRONMENTS)
-    alphas = _ALPHA.get(method, {}) | (_FAST_ALPHA.get(method, {}) if preset == "fast" else {})
-    alpha = alphas.get(environment, GenerateSettings.alpha)
-    return GenerateSettings(**{"alpha": alpha, **settings, **overrides})
+    alpha = _ALPHA.get(method, {}).get(environment, GenerateSettings.alpha)
+    tuned = _FAST_OF_METHOD.get(method, {}).get(environment, {}) if preset == "fast" else {}
+    return GenerateSettings(**{"alpha": alpha, **settings, **tuned, **overrides})
 
 
 _PAPER_AGENT: dict[str, Any] = {

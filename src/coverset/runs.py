@@ -9,7 +9,8 @@ DIR/seed-0/config.json        everything needed to run it again
 import json
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from coverset.storage import (
     json_line,
     jsonable,
     load_tensors,
+    lock,
     read_json,
     save_tensors,
     write_bytes,
@@ -117,6 +119,24 @@ class RunDirectory:
                     f"{self.path} holds another run ({_difference(name, stored.get(name), wanted.get(name))}): "
                     "choose another --out."
                 )
+
+    def other_conditions(self, config: dict[str, Any]) -> str:
+        """In words: under which other versions, or with how many other threads, the run was begun; empty if none."""
+        stored, now = self.config().get("versions"), jsonable(config["versions"])
+        if not isinstance(stored, dict):
+            return ""
+        names = [name for name in now if name in stored and stored[name] != now[name]]
+        return ", ".join(f"{name} {stored[name]} instead of {now[name]}" for name in names)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes out while this one trains here. The system lets go however the process ends."""
+        with self.config_path.open("r+b") as file:
+            try:
+                lock(file)
+            except OSError as error:
+                raise ValueError(f"{self.path} is in use by another process: wait for it, or stop it.") from error
+            yield
 
     def append_metrics(self, row: dict[str, Any]) -> None:
         """Add one row to the log."""

@@ -23,8 +23,8 @@ from coverset.checks import one_of
 from coverset.config import TrainSettings
 from coverset.envs.base import Environment
 from coverset.evaluation.cross_play import cross_play
-from coverset.looping import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job, Reporter, groups, run_job
-from coverset.partners import find_partners, read_run, seed_directories
+from coverset.looping import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job, Reporter, claim, train_seeds
+from coverset.partners import GenerationRun, find_partners, read_run, seed_directories
 from coverset.policies.base import Policy
 from coverset.policies.scripted import heuristics, stack
 from coverset.presets import train_settings
@@ -110,27 +110,46 @@ def train(
     plan = AgentPlan(first.config["env"], first.environment, learner, preset, settings, seat, tuple(partners))
     agents = {seed: RunDirectory(run.path / learner) for seed, run in runs.items()}
     pools = {seed: find_partners(run, tuple(partners), seat=1 - seat) for seed, run in runs.items()}
-    for seed, agent in agents.items():
-        agent.check_claim(plan.config(seed, runs[seed].config), resume=resume)
-    for seed, agent in agents.items():
-        agent.claim(plan.config(seed, runs[seed].config))
-    waiting = [seed for seed in runs if agents[seed].summary() is None]
+    _check_alike(runs, pools)
+    reporter = reporter or Reporter()
+    claim(agents, lambda seed: plan.config(seed, runs[seed].config), reporter, resume=resume)
     if learner == "plastic":
-        for seed in waiting:
+        _make_libraries(plan, runs, agents)
+        return [agents[seed].summary() or {} for seed in runs]
+    train_seeds(
+        lambda group: AgentJob(plan, group, [pools[seed] for seed in group]),
+        agents,
+        reporter,
+        together=settings.seeds_together,
+        checkpoint_seconds=checkpoint_seconds,
+        logs=loggers,
+    )
+    return [agents[seed].summary() or {} for seed in runs]
+
+
+def _check_alike(runs: dict[int, GenerationRun], pools: dict[int, PartnerPool]) -> None:
+    """Raise unless all seeds are of one game, with partners of one shape: their agents train in one program."""
+    first, *others = runs
+    for seed in others:
+        for name in ("env", "env_parameters", "env_version"):
+            one, other = (runs[n].config.get(name) for n in (first, seed))
+            if one != other:
+                raise ValueError(
+                    f"All seeds must be of one game, but {name} is {one} in seed {first}, {other} in {seed}."
+                )
+        if jax.tree.map(jnp.shape, pools[seed]) != jax.tree.map(jnp.shape, pools[first]):
+            raise ValueError(
+                f"Partners of all seeds must be of one number and size, but those of seeds {first} and {seed} differ."
+            )
+
+
+def _make_libraries(plan: AgentPlan, runs: dict[int, GenerationRun], agents: dict[int, RunDirectory]) -> None:
+    """PLASTIC-Policy needs no training."""
+    for seed, agent in agents.items():
+        if agent.summary() is None:
             key = jax.random.fold_in(jax.random.key(seed), AGENT_STREAM)
             policy = make_plastic(key, plan.environment, runs[seed].population)
-            _finish(plan, seed, agents[seed], policy, env_steps=0, seconds=0.0)
-        waiting = []
-    for group in groups(waiting, settings.seeds_together):
-        chosen = {seed: agents[seed] for seed in group}
-        job = AgentJob(plan, group, [pools[seed] for seed in group])
-        states, seconds = run_job(
-            job, chosen, reporter or Reporter(), checkpoint_seconds=checkpoint_seconds, logs=loggers
-        )
-        for seed, state in zip(group, states, strict=True):
-            policy = job.trainer.policy(state.networks)
-            _finish(plan, seed, agents[seed], policy, env_steps=job.num_chunks * job.steps_per_chunk, seconds=seconds)
-    return [agents[seed].summary() or {} for seed in runs]
+            _finish(plan, seed, agent, policy, env_steps=0, seconds=0.0)
 
 
 class AgentJob(Job):
@@ -202,6 +221,11 @@ class AgentJob(Job):
         if rows[0]["held_out_return"] is not None:
             self.last_held_out = f"  held-out {np.mean([row['held_out_return'] for row in rows]):.2f}"
         return words + getattr(self, "last_held_out", "")
+
+    def finish(self, seed: int, directory: RunDirectory, state: AgentState, seconds: float) -> None:
+        """Write the agent and its summary."""
+        policy = self.trainer.policy(state.networks)
+        _finish(self.plan, seed, directory, policy, env_steps=self.num_chunks * self.steps_per_chunk, seconds=seconds)
 
 
 def _finish(

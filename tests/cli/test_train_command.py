@@ -91,6 +91,17 @@ def test_mistakes_are_named(trained, tmp_path, capsys):
     assert "has no agent 'other'" in refused(capsys, "evaluate", str(trained), "--learner", "other")
 
 
+def test_seeds_of_two_games_or_sizes_train_no_agents_together(tmp_path, capsys):
+    generate("matrix", seeds=(0,), out=tmp_path, **GENERATED)
+    payoffs = {"payoffs": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]}
+    generate("matrix", seeds=(1,), out=tmp_path, env_parameters=payoffs, **GENERATED)
+    generate("matrix", seeds=(2,), out=tmp_path, **(GENERATED | {"hidden_sizes": (9,)}))
+    assert "All seeds must be of one game, but env_parameters" in refused(capsys, "train", str(tmp_path), *TOY)
+    sentence = refused(capsys, "train", str(tmp_path), "--seeds", "0", "2", *TOY)
+    assert "those of seeds 0 and 2 differ" in sentence
+    assert not [*tmp_path.glob("seed-*/rl2")]
+
+
 def test_an_agent_of_another_environment_is_refused(trained, tmp_path, capsys):
     root = tmp_path / "reaching"
     generate("reaching", seeds=(0,), out=root, env_parameters={"size": 3, "horizon": 4}, **GENERATED)

@@ -105,7 +105,7 @@ def training_figure(summary: dict[str, Any], rows: list[dict[str, Any]]) -> Figu
         else:
             panels[1, 1].set_axis_off()
             middle = {"x": 0.5, "y": 0.5, "ha": "center", "transform": panels[1, 1].transAxes}
-            panels[1, 1].text(**middle, s=f"{summary['method']} has constant weights")
+            panels[1, 1].text(**middle, s=f"{summary['method']} has no multipliers")
         for ax in panels[1]:
             ax.set_xlabel("environment steps")
         figure.suptitle(f"{summary['env']}, {summary['method']}, seed {summary['seed']}")

@@ -62,7 +62,8 @@ class LBRDiv(PairWeightRule):
     ripeness: float = 0.0
     """How much slower multipliers grow for a pair that earns less than the best one; 0 in the paper."""
     fading: float = 0.0
-    """Share of its multipliers that a pair loses at each step before it has earned anything; 0 in the paper."""
+    """Share of its multipliers that a pair loses at each step before it has earned anything, if there is ripeness; 0 in
+    the paper."""
     renewed: float = 0.0
     """Value of the multipliers of a pair that starts anew."""
     start: float = 0.0

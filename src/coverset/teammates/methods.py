@@ -13,7 +13,7 @@ from coverset.teammates.pair_weights import PairWeightRule
 RENEWED = 0.5
 """Multipliers of a pair that starts anew, unless the ceiling is lower."""
 FADING = 2.5
-"""In its time of grace they fade to exp(-2.5) of that: one in twelve."""
+"""With `multiplier_ripeness`, they fade to exp(-2.5) of that in its time of grace: one in twelve."""
 
 
 def _lbrdiv(s: GenerateSettings) -> LBRDiv:

@@ -10,6 +10,7 @@ from coverset.envs.base import Environment
 from coverset.evaluation.conventions import member_names, members_found
 from coverset.evaluation.cross_play import named_gaps
 from coverset.storage import rounded
+from coverset.teammates.lbrdiv import Multipliers
 from coverset.teammates.trainer import Metrics
 from coverset.types import PyTree
 
@@ -43,8 +44,8 @@ def metrics_row(
 
 
 def _multipliers(rule_state: PyTree) -> dict[str, Any] | None:
-    """L-BRDiv's multipliers have names; rules with constant weights have none."""
-    return {k: rounded(v) for k, v in rule_state._asdict().items()} if hasattr(rule_state, "_asdict") else None
+    """One per constraint, under its name; methods that remember other things, or nothing, have none to tell of."""
+    return {k: rounded(v) for k, v in rule_state._asdict().items()} if isinstance(rule_state, Multipliers) else None
 
 
 def _mean(values: Float[np.ndarray, "n"]) -> float:

@@ -117,7 +117,7 @@ class Trainer:
         """How far a run has come, from 0 to 1: by its updates, or by how long all pairs have been settled."""
         s = self.settings
         used = state.update / (s.num_chunks * s.updates_per_chunk)
-        return jnp.maximum(used, state.held / s.stop_patience) if s.stop_patience else used
+        return jnp.maximum(used, jnp.minimum(state.held / s.stop_patience, 1.0)) if s.stop_patience else used
 
     def train_chunk(self, state: TrainState) -> tuple[TrainState, Metrics]:
         """`updates_per_chunk` updates, and their log: sums of episodes, means of losses, the last pair values.

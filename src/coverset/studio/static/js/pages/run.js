@@ -31,7 +31,7 @@ function charts(run) {
     lineChart("Members of the coverage set found", curves.env_steps, [{ name: run.coverage_size ? `of ${run.coverage_size}, found` : "found", values: curves.coverage_found, tone: 2 }], { zero: true }),
     pushing.length
       ? lineChart("Lagrange multipliers", curves.env_steps, pushing, { zero: true, unit: "by the pair they guard: solid against other best responses, dashed against other teammates" })
-      : h("figure", {}, h("figcaption", {}, "Lagrange multipliers"), h("p", { class: "quiet" }, `${run.method} has constant weights.`)),
+      : h("figure", {}, h("figcaption", {}, "Lagrange multipliers"), h("p", { class: "quiet" }, `${run.method} has no multipliers.`)),
     run.agents.filter((agent) => agent.curves?.env_steps.length).map((agent) =>
       lineChart(`Ad hoc agent ${agent.learner}: mean return while training`, agent.curves.env_steps, [{ name: agent.learner, values: agent.curves.mean_return, tone: 3 }], { zero: true })),
   );
