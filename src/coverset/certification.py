@@ -53,19 +53,14 @@ def certify_runs(
 
 
 def _read(path: Path) -> GenerationRun:
-    """Read one run, and refuse one that is unfinished, damaged, or of an environment that has changed since."""
+    """Read one run, and refuse one that is unfinished or damaged."""
     if RunDirectory(path).summary() is None:
         raise ValueError(f"{path} is not finished: go on with `coverset generate --resume` first.")
     run = read_run(path)
     try:
-        settings, version = run.config["settings"], run.config["env_version"]
+        settings = run.config["settings"]
         for name in ("margin", "discount"):
             of_type(name, settings[name], float)
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedFile(f"{path / 'config.json'} does not hold the settings of a generate run: {error}.") from error
-    if run.environment.version != version:
-        raise ValueError(
-            f"{path} was made with version {version} of {run.config['env']}, which is now at version "
-            f"{run.environment.version}: generate it again."
-        )
     return run

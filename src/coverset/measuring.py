@@ -7,12 +7,15 @@ from typing import Any
 import jax
 
 from coverset.adhoc.saved import load_agent_policy
+from coverset.checks import one_of
+from coverset.evaluation.oracles import best_response
 from coverset.evaluation.robustness import EPISODES, evaluate_agent
 from coverset.partners import (
     AGENT_FILE,
+    HEURISTICS,
     OTHER_SEEDS,
     GenerationRun,
-    check_same_environment,
+    check_origin,
     find_partner,
     other_seeds,
     read_run,
@@ -21,6 +24,7 @@ from coverset.partners import (
 from coverset.policies.base import Policy
 from coverset.policies.scripted import heuristics
 from coverset.storage import write_json
+from coverset.training import LEARNERS
 
 EVALUATION_FILE = "evaluation.json"
 TRIALS = 128
@@ -55,15 +59,18 @@ def evaluate(
         run = read_run(path)
         agent = path / learner / AGENT_FILE
         if not agent.is_file():
-            raise ValueError(f"{path} has no agent '{learner}': make it with `coverset train {directory}`.")
+            raise ValueError(f"{path} has no agent '{learner}': {_remedy(learner, directory)}")
         policy, about = load_agent_policy(agent)
-        check_same_environment(str(agent), about, run.environment)
+        check_origin(str(agent), agent, about, run.environment)
+        seat, known = about["seat"], heuristics(run.environment)
+        held_out = _held_out(run, partners, seat=1 - seat)
         record = evaluate_agent(
             jax.random.fold_in(jax.random.key(seed), HELD_OUT_STREAM),
             run.environment,
             policy,
-            seat=about["seat"],
-            partners=_held_out(run, partners, seat=1 - about["seat"]),
+            seat=seat,
+            partners=held_out,
+            oracles={name: best_response(run.environment, known[name], seat) for name in held_out if name in known},
             trials=trials,
             episodes=episodes,
         )
@@ -73,25 +80,40 @@ def evaluate(
     return records
 
 
-def _held_out(run: GenerationRun, names: Sequence[str], *, seat: int) -> dict[str, Policy] | None:
-    """The partners that are named, or else those of other seeds; None for the environment's heuristics."""
-    if not names and heuristics(run.environment):
-        return None
-    if not names and not other_seeds(run):
+def _remedy(learner: str, directory: str | Path) -> str:
+    try:
+        one_of("learner", learner, LEARNERS)
+    except ValueError as error:
+        return str(error)
+    return f"make it with `coverset train {directory} --learner {learner}`."
+
+
+def _held_out(run: GenerationRun, names: Sequence[str], *, seat: int) -> dict[str, Policy]:
+    """The partners that are named, or else the environment's heuristics, or else those of other seeds."""
+    known = heuristics(run.environment)
+    if not names and not known and not other_seeds(run.path):
         raise ValueError(
             f"'{run.config['env']}' has no heuristics to evaluate with: generate more seeds into {run.path.parent}, or "
             "name partners with --partners, such as the path of another run."
         )
-    return _by_name(run, names or (OTHER_SEEDS,), seat=seat)
-
-
-def _by_name(run: GenerationRun, names: Sequence[str], *, seat: int) -> dict[str, Policy]:
-    """Partners one by one: members of a population are called by its name and their number."""
-    named = {}
-    for name in names:
-        stacked = find_partner(run, name, seat=seat)
-        count = jax.tree.leaves(stacked)[0].shape[0]
-        for member in range(count):
-            title = name if count == 1 else f"{name} {member + 1}"
-            named[title] = jax.tree.map(lambda x, m=member: x[m], stacked)
+    named: dict[str, Policy] = {}
+    for name in names or (HEURISTICS if known else OTHER_SEEDS,):
+        if name == HEURISTICS and known:
+            named |= known
+        elif name in known:
+            named[name] = known[name]
+        else:
+            named |= _one_by_one(run, name, seat=seat)
     return named
+
+
+def _one_by_one(run: GenerationRun, name: str, *, seat: int) -> dict[str, Policy]:
+    """Partners of one name, each alone."""
+    stacked = find_partner(run, name, seat=seat)
+    titles = partner_titles(name, jax.tree.leaves(stacked)[0].shape[0])
+    return {title: jax.tree.map(lambda x, m=member: x[m], stacked) for member, title in enumerate(titles)}
+
+
+def partner_titles(name: str, count: int) -> list[str]:
+    """What the partners of one name are called: members of a population by its name and their number."""
+    return [name] if count == 1 else [f"{name} {member + 1}" for member in range(count)]

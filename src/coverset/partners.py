@@ -1,6 +1,7 @@
 """Finding what earlier commands wrote: runs of teammates, agents, and pools of partners named by the user."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,18 @@ import jax.numpy as jnp
 from coverset.adapters.guests import load_guest
 from coverset.adhoc.exported import load_any_agent
 from coverset.adhoc.pool import PartnerPool
+from coverset.checks import of_type
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.policies.base import Policy
 from coverset.policies.population import Population, load_population
 from coverset.policies.scripted import heuristics, stack
 from coverset.runs import RunDirectory
-from coverset.storage import jsonable
+from coverset.storage import DamagedFile, jsonable, read_json
 
 AGENT_FILE = "agent.safetensors"
 POLICIES_FILE = "policies.safetensors"
+HEURISTICS = "heuristics"
 OTHER_SEEDS = "other-seeds"
 """Name of the teammates that the other seeds of a run have found: held out from the agent of this one."""
 
@@ -36,14 +39,15 @@ class GenerationRun:
 
 
 def seed_directories(directory: Path, seeds: Sequence[int] | None = None) -> dict[int, Path]:
-    """Directories `seed-N` of a run by their seed, in order; only those asked for."""
+    """Directories `seed-N` of a run by their seed, in order; only those asked for. A run of one seed may be that one's.
+
+    A directory that is called otherwise on the way here, as `.` is, comes back under the name that tells its seed.
+    """
     if not directory.is_dir():
         raise ValueError(f"DIR must be a directory made by `coverset generate`, but {directory} is not a directory.")
-    if (directory / POLICIES_FILE).is_file() and directory.name.startswith("seed-"):
-        found = {int(directory.name.removeprefix("seed-")): directory}
-    else:
-        numbered = [path for path in directory.glob("seed-*") if path.name.removeprefix("seed-").isdigit()]
-        found = {int(path.name.removeprefix("seed-")): path for path in numbered}
+    found = _numbered(directory.glob("seed-*")) or _numbered([directory]) or _numbered([directory.resolve()])
+    if not found and (directory / POLICIES_FILE).is_file():
+        raise ValueError(f"{directory} must be called seed-N, as `coverset generate` calls it, to tell its seed.")
     if not found:
         raise ValueError(f"{directory} holds no seed-N directories: make them with `coverset generate`.")
     missing = sorted(set(seeds or ()) - set(found))
@@ -52,19 +56,47 @@ def seed_directories(directory: Path, seeds: Sequence[int] | None = None) -> dic
     return {seed: found[seed] for seed in (sorted(found) if seeds is None else seeds)}
 
 
+def _numbered(paths: Iterable[Path]) -> dict[int, Path]:
+    """Those of the directories that are called `seed-N`, by their number."""
+    names = {path: re.fullmatch("seed-([0-9]+)", path.name) for path in paths if path.is_dir()}
+    return {int(name[1]): path for path, name in names.items() if name}
+
+
 def read_run(path: Path) -> GenerationRun:
     """Read one seed of a finished generation run."""
-    run = RunDirectory(path)
-    if not run.config_path.is_file():
-        raise ValueError(f"{path} has no config.json: it is not a run of `coverset generate`.")
-    if not run.policies_path.is_file():
+    config = read_config(path)
+    policies = RunDirectory(path).policies_path
+    if not policies.is_file():
         raise ValueError(f"{path} has no policies yet: finish it with `coverset generate --resume`.")
-    config = run.config()
-    population, _ = load_population(run.policies_path)
+    population, _ = load_population(policies)
     environment = registry.make(config["env"], **config["env_parameters"])
+    _check_version(str(path), config, environment)
     check_fits(f"{path}: best responses", population.best_responses, environment, seat=0)
     check_fits(f"{path}: teammates", population.teammates, environment, seat=1)
     return GenerationRun(path, config, environment, population)
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """What one seed of a generation run was started with, finished or not."""
+    run = RunDirectory(path)
+    if not run.config_path.is_file():
+        raise ValueError(f"{path} has no config.json: it is not a run of `coverset generate`.")
+    config = run.config()
+    check_fields(run.config_path, config, env=str, env_parameters=dict, env_version=int, method=str)
+    return config
+
+
+def check_fields(path: Path, content: Mapping[str, Any], **fields: type) -> None:
+    """Raise DamagedFile unless a file's JSON object holds these fields, of these types."""
+    for name, kind in fields.items():
+        if name not in content:
+            raise DamagedFile(f"{path} is damaged: it does not hold {name}.")
+        if kind is dict and not isinstance(content[name], dict):
+            raise DamagedFile(f"{path} is damaged: {name} must be a JSON object, got {content[name]!r}.")
+        try:
+            of_type(name, content[name], kind)
+        except ValueError as error:
+            raise DamagedFile(f"{path} is damaged: {error}") from error
 
 
 def find_partners(run: GenerationRun, names: Sequence[str], *, seat: int) -> PartnerPool:
@@ -87,27 +119,26 @@ def find_partner(run: GenerationRun, name: str, *, seat: int) -> Policy:
         return _fitting(name, run.population.teammates, run.environment, seat)
     if name == "best-responses":
         return _fitting(name, run.population.best_responses, run.environment, seat)
-    if name == OTHER_SEEDS and (siblings := other_seeds(run)):
+    if name == OTHER_SEEDS and (siblings := other_seeds(run.path)):
         return _fitting(name, _together(siblings, run.environment), run.environment, seat)
-    if name == "heuristics" and known:
+    if name == HEURISTICS and known:
         return stack(list(known.values()))
     if name in known:
         return stack([known[name]])
     if Path(name).exists():
-        return _fitting(name, load_stacked(Path(name), run.environment), run.environment, seat)
+        return _fitting(name, load_stacked(Path(name), run.environment, seat=seat), run.environment, seat)
     if ":" in name:
         return load_guest(name, run.environment, seat=seat)
     usable = ["teammates", "best-responses"]
-    usable += [OTHER_SEEDS] if other_seeds(run) else []
-    usable += ["heuristics", *known] if known else []
+    usable += [OTHER_SEEDS] if other_seeds(run.path) else []
+    usable += [HEURISTICS, *known] if known else []
     raise ValueError(f"partners must be {', '.join(usable)}, a path or module:function, got '{name}'.")
 
 
-def other_seeds(run: GenerationRun) -> list[Path]:
+def other_seeds(path: Path) -> list[Path]:
     """The finished seeds beside this one, in order."""
-    finished = [path.parent for path in run.path.parent.glob(f"seed-*/{POLICIES_FILE}")]
-    numbered = [path for path in finished if path.name.removeprefix("seed-").isdigit() and path != run.path]
-    return sorted(numbered, key=lambda path: int(path.name.removeprefix("seed-")))
+    beside = _numbered(file.parent for file in path.parent.glob(f"seed-*/{POLICIES_FILE}"))
+    return [beside[seed] for seed in sorted(beside) if beside[seed] != path]
 
 
 def _together(paths: Sequence[Path], environment: Environment) -> Policy:
@@ -119,12 +150,18 @@ def _together(paths: Sequence[Path], environment: Environment) -> Policy:
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *stacks)
 
 
-def load_stacked(path: Path, environment: Environment) -> Policy:
-    """The teammates of a run or of one of its seeds, or an agent alone, stacked on a leading axis."""
+def load_stacked(path: Path, environment: Environment, *, seat: int | None = None) -> Policy:
+    """The teammates of a run or of one of its seeds, or an agent alone, stacked on a leading axis.
+
+    Args:
+      seat: where they are to sit; an agent is then refused where it was trained for the other seat, if that matters.
+    """
     file = path if path.is_file() else path / AGENT_FILE
     if file.is_file() and file.name != POLICIES_FILE:
         policy, about = load_any_agent(file)
-        check_same_environment(str(path), about, environment)
+        check_origin(str(path), file, about, environment)
+        if seat is not None:
+            check_trained_seat(str(path), about, environment, seat)
         return jax.tree.map(lambda x: jnp.asarray(x)[None], policy)
     policies = path if path.is_file() else path / POLICIES_FILE
     if not policies.is_file() and any(path.glob(f"seed-*/{POLICIES_FILE}")):
@@ -132,8 +169,36 @@ def load_stacked(path: Path, environment: Environment) -> Policy:
     if not policies.is_file():
         raise ValueError(f"{path} holds neither an agent nor generated policies.")
     population, about = load_population(policies)
-    check_same_environment(str(path), about, environment)
+    check_origin(str(path), policies, about, environment)
     return population.teammates
+
+
+def check_origin(source: str, file: Path, about: dict[str, Any], environment: Environment) -> None:
+    """Raise unless a file of policies was made for this very game, and for its version as far as that is known.
+
+    The version stands in the config.json beside the file, which may have been copied without it.
+    """
+    check_same_environment(source, about, environment)
+    config = RunDirectory(file.parent).config_path
+    made_with = read_json(config) if config.is_file() else None
+    if isinstance(made_with, dict) and "env_version" in made_with:
+        _check_version(source, {**about, "env_version": made_with["env_version"]}, environment)
+
+
+def _check_version(source: str, made_with: dict[str, Any], environment: Environment) -> None:
+    """Raise where the environment has changed since."""
+    if made_with["env_version"] != environment.version:
+        raise ValueError(
+            f"{source} was made with version {made_with['env_version']} of {made_with['env']}, which is now at version "
+            f"{environment.version}: make it again."
+        )
+
+
+def check_trained_seat(source: str, about: dict[str, Any], environment: Environment, seat: int) -> None:
+    """Raise if an agent was trained for the other seat and the seats differ."""
+    trained = about.get("seat", seat)
+    if trained != seat and not environment.seats_alike:
+        raise ValueError(f"{source} was trained for seat {trained}, and the seats of '{about['env']}' are not alike.")
 
 
 def check_same_environment(source: str, about: dict[str, Any], environment: Environment) -> None:

@@ -171,6 +171,12 @@ def test_a_damaged_config_is_named_and_left_as_it_is(capsys, tmp_path, content) 
     assert contents(tmp_path) == {path: content.encode()}
 
 
+def test_a_summary_that_lacks_something_is_damaged(capsys, tmp_path) -> None:
+    claim(tmp_path).with_name("summary.json").write_text('{"env": "matrix"}')
+    sentence = refusal(capsys, "matrix", *toy_run.words(), "--out", str(tmp_path), "--resume")
+    assert "summary.json of a seed is damaged: it does not hold method." in sentence
+
+
 def test_training_that_diverges_says_what_to_lower_and_leaves_no_result(capsys, tmp_path) -> None:
     options = toy_run.words(learning_rate=1e30)
     sentence = refusal(capsys, "matrix", *options, "--out", str(tmp_path))

@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> int:
         except Stopped as stopped:
             print(f"coverset: {stopped} Repeat the command with --resume.", file=sys.stderr)
             return 130
-    show(command.directory, summaries, as_json=command.json)
+    show(command, summaries)
     return 0
 
 
@@ -98,19 +98,22 @@ def parse(arguments: list[str]) -> Train:
 
 
 def _environment(directory: Path) -> str:
-    from coverset.partners import seed_directories
-    from coverset.runs import RunDirectory
+    from coverset.partners import read_config, seed_directories
 
     first = next(iter(seed_directories(directory).values()))
-    return RunDirectory(first).config()["env"]
+    return read_config(first)["env"]
 
 
-def show(directory: Path, summaries: list[dict[str, Any]], *, as_json: bool) -> None:
+def show(command: Train, summaries: list[dict[str, Any]]) -> None:
     """Print where the agents are."""
-    if as_json:
+    if command.json:
         print(json.dumps({"agents": summaries}))
         return
-    for summary in summaries:
-        place = directory / f"seed-{summary['seed']}" / summary["learner"]
-        print(f"seed {summary['seed']}: {summary['env_steps']:,} steps in {summary['train_seconds']:.0f} s -> {place}")
-    print(f"Measure them with: coverset evaluate {directory} --learner {summaries[0]['learner']}")
+    from coverset.partners import check_fields, seed_directories
+
+    runs = seed_directories(command.directory, seed_list(command.seeds) or None)
+    for (seed, run), summary in zip(runs.items(), summaries, strict=True):
+        place = run / command.learner
+        check_fields(place / "summary.json", summary, env_steps=int, train_seconds=float)
+        print(f"seed {seed}: {summary['env_steps']:,} steps in {summary['train_seconds']:.0f} s -> {place}")
+    print(f"Measure them with: coverset evaluate {command.directory} --learner {command.learner}")

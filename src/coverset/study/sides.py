@@ -15,7 +15,7 @@ from coverset.adhoc.plastic import PlasticPolicy
 from coverset.checks import one_of
 from coverset.envs.base import Environment
 from coverset.evaluation.cross_play import member_count
-from coverset.partners import AGENT_FILE, check_same_environment
+from coverset.partners import AGENT_FILE, check_origin, check_trained_seat
 from coverset.policies.base import Policy
 from coverset.policies.networks import NetworkPolicy
 from coverset.policies.population import FORMAT as POPULATION_FORMAT
@@ -32,6 +32,7 @@ ROLES = ("best-responses", "teammates")
 class Saved:
     """What a path holds, and what it was made for."""
 
+    file: Path
     content: Population | Policy
     about: dict[str, Any]
 
@@ -62,8 +63,8 @@ def find_saved(name: str) -> Saved | None:
         return None
     file = _file(path)
     if not zipfile.is_zipfile(file) and load_tensors(file)[1].get("format") == POPULATION_FORMAT:
-        return Saved(*load_population(file))
-    return Saved(*load_any_agent(file))
+        return Saved(file, *load_population(file))
+    return Saved(file, *load_any_agent(file))
 
 
 def _file(path: Path) -> Path:
@@ -90,7 +91,7 @@ def make_side(name: str, saved: Saved | None, env: str, environment: Environment
         title = role.removesuffix("s").replace("-", " ")
         side = Side(name, policies, tuple(f"{title} {n + 1}" for n in range(member_count(policies))))
     else:
-        _check_trained_seat(name, saved, environment, seat)
+        check_trained_seat(name, saved.about, environment, seat)
         alone = jax.tree.map(lambda x: jnp.asarray(x)[None], saved.content)
         side = Side(name, alone, (str(saved.about.get("learner", "agent")),))
     _check_shapes(name, side.policies, environment, seat)
@@ -110,13 +111,7 @@ def _check_environment(name: str, saved: Saved, env: str, environment: Environme
     """Raise unless both were made for the same game, parameters included."""
     if saved.env != env:
         raise ValueError(f"{name} was made for environment '{saved.env}', not '{env}'.")
-    check_same_environment(name, saved.about, environment)
-
-
-def _check_trained_seat(name: str, saved: Saved, environment: Environment, seat: int) -> None:
-    trained = saved.about.get("seat", seat)
-    if trained != seat and not environment.seats_alike:
-        raise ValueError(f"{name} was trained for seat {trained}, and the seats of '{saved.env}' are not alike.")
+    check_origin(name, saved.file, saved.about, environment)
 
 
 def _check_shapes(name: str, policy: Policy, environment: Environment, seat: int) -> None:
