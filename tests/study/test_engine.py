@@ -22,6 +22,7 @@ class Task(Unit):
     after: tuple[str, ...] = ()
     failure: Exception | None = None
     finished: bool = False
+    damage: Exception | None = None
     impossible: str | None = None
 
     @property
@@ -36,6 +37,8 @@ class Task(Unit):
         return self.impossible
 
     def seeds_left(self) -> list[int]:
+        if self.damage is not None:
+            raise self.damage
         return [] if self.finished else [0]
 
     def run(self, reporter) -> None:
@@ -92,6 +95,20 @@ def test_a_failure_stops_only_what_needs_it() -> None:
         "too small.", "It needs a, which is failed.", "It needs b, which is skipped.",
         "ZeroDivisionError: by zero", None,
     ]  # fmt: skip
+
+
+def test_a_unit_whose_files_are_damaged_has_failed_and_the_others_go_on() -> None:
+    log: list[str] = []
+    units = [
+        Task(NOWHERE, "a", log, damage=ValueError("summary.json is not valid JSON.")),
+        Task(NOWHERE, "b", log, ("a",)),
+        Task(NOWHERE, "c", log, damage=AttributeError("'list' object has no attribute 'get'")),
+        Task(NOWHERE, "d", log),
+    ]
+    outcomes = LocalEngine().run(units, StudyReporter())
+    assert log == ["d"]
+    assert states(outcomes) == {"a": "failed", "b": "skipped", "c": "failed", "d": "done"}
+    assert outcomes[0].error == "summary.json is not valid JSON."
 
 
 def test_what_cannot_be_done_is_said_and_not_tried() -> None:

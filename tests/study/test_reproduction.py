@@ -1,5 +1,6 @@
 """A toy study from end to end: its layout, its plan, what is skipped, resumed, refused and reported as failed."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -92,6 +93,41 @@ def test_only_missing_seeds_and_other_evaluations_are_done_again(finished, tmp_p
     assert [estimate(unit).state for unit in toy_plan(tmp_path)] == ["done", "done", "done", "to do"]
     coverset.reproduce(["matrix"], out=tmp_path, **CHOICE)
     assert (run / "seed-0" / "rl2" / "evaluation.json").read_bytes() == wanted
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"trials": 128}'])
+def test_a_damaged_evaluation_is_done_again(finished, tmp_path: Path, content: str) -> None:
+    shutil.copytree(finished[0], tmp_path, dirs_exist_ok=True)
+    record = tmp_path / "matrix-lbrdiv-fast" / "seed-0" / "rl2" / "evaluation.json"
+    wanted = record.read_bytes()
+    record.write_text(content)
+    assert not coverset.reproduce(["matrix"], out=tmp_path, **CHOICE).failed
+    assert record.read_bytes() == wanted
+
+
+@pytest.mark.parametrize(("content", "words"), [("{", "is not valid JSON"), ("[]", "must hold a JSON object")])
+def test_a_damaged_summary_fails_its_unit_and_no_other(finished, tmp_path: Path, content: str, words: str) -> None:
+    shutil.copytree(finished[0], tmp_path, dirs_exist_ok=True)
+    (tmp_path / "matrix-lbrdiv-fast" / "seed-0" / "rl2" / "summary.json").write_text(content)
+    (tmp_path / "matrix-lbrdiv-fast" / "seed-0" / "certificate.json").unlink()
+    study = coverset.reproduce(["matrix"], out=tmp_path, **CHOICE)
+    assert [str(outcome.state) for outcome in study.outcomes] == ["done", "done", "failed", "skipped", "done"]
+    assert words in (study.outcomes[2].error or "")
+
+
+def test_without_heuristics_only_an_evaluation_with_other_seeds_counts(tmp_path: Path) -> None:
+    experiment = Experiment(
+        "countdown:Countdown", "lbrdiv", "fast", (0, 1, 2), tmp_path, generation={"population_size": 2}
+    )
+    for seed in experiment.seeds:
+        agent = experiment.seed_directory(seed) / "rl2"
+        agent.mkdir(parents=True)
+        (agent.parent / "policies.safetensors").touch()
+        (agent / "agent.safetensors").touch()
+        met = [f"other-seeds {n}" for n in (1, 2, 3, 4)] if seed else ["teammates 1", "teammates 2"]
+        record = {"trials": 128, "episodes": 20, "partners": dict.fromkeys(met)}
+        (agent / "evaluation.json").write_text(json.dumps(record))
+    assert Evaluation(experiment, "rl2").seeds_left() == [0]
 
 
 def test_a_run_of_other_settings_is_refused_before_anything_is_begun(finished) -> None:

@@ -84,10 +84,18 @@ def settled(unit: Unit, before: Mapping[str, Outcome]) -> Outcome | None:
         return Outcome(unit.name, State.NOT_POSSIBLE, error=obstacle)
     missing = [before[name] for name in unit.needs if before[name].state is not State.DONE]
     if not missing:
-        return Outcome(unit.name, State.DONE) if unit.is_done() else None
+        return _done_or_damaged(unit)
     if missing[0].state in (State.STOPPED, State.TO_DO):
         return Outcome(unit.name, State.TO_DO)
     return Outcome(unit.name, State.SKIPPED, error=f"It needs {missing[0].name}, which is {missing[0].state}.")
+
+
+def _done_or_damaged(unit: Unit) -> Outcome | None:
+    """The outcome of a unit by its files; None if something is left to do."""
+    try:
+        return Outcome(unit.name, State.DONE) if unit.is_done() else None
+    except Exception as failure:  # files of one unit that cannot be read should not stop the others either
+        return Outcome(unit.name, State.FAILED, error=sentence(failure))
 
 
 def attempt(unit: Unit, reporter: Reporter) -> Outcome:

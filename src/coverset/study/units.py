@@ -23,12 +23,12 @@ from coverset.envs.base import Environment
 from coverset.evaluation.robustness import EPISODES
 from coverset.generation import Plan, generate, make_plan
 from coverset.looping import Reporter, Stopped
-from coverset.measuring import EVALUATION_FILE, TRIALS, evaluate
-from coverset.partners import AGENT_FILE
+from coverset.measuring import EVALUATION_FILE, TRIALS, evaluate, partner_titles
+from coverset.partners import AGENT_FILE, OTHER_SEEDS, other_seeds
 from coverset.policies.scripted import heuristics
 from coverset.presets import train_settings
 from coverset.runs import RunDirectory
-from coverset.storage import read_json
+from coverset.storage import DamagedFile, read_json
 from coverset.study import speeds
 from coverset.training import AgentPlan, train
 
@@ -271,9 +271,19 @@ class Evaluation(Unit):
         agent = self.experiment.seed_directory(seed) / self.learner
         if not (agent / EVALUATION_FILE).is_file() or not (agent / AGENT_FILE).is_file():
             return False
-        record, held_out = read_json(agent / EVALUATION_FILE), [*heuristics(self.experiment.make_environment())]
-        same_length = (record.get("trials"), record.get("episodes")) == (TRIALS, EPISODES)
-        return same_length and (not held_out or [*record.get("partners", ())] == held_out)
+        try:
+            record = read_json(agent / EVALUATION_FILE)
+            found = (record["trials"], record["episodes"], [*record["partners"]])
+        except (DamagedFile, KeyError, TypeError):
+            return False  # it is quicker measured again than repaired
+        return found == (TRIALS, EPISODES, self._default_partners(seed))
+
+    def _default_partners(self, seed: int) -> list[str]:
+        """Whom `evaluate` meets if nobody says, by name."""
+        e = self.experiment
+        if held_out := heuristics(e.make_environment()):
+            return [*held_out]
+        return partner_titles(OTHER_SEEDS, len(other_seeds(e.seed_directory(seed))) * e.plan().settings.population_size)
 
     def run(self, reporter: Reporter) -> None:
         for seed in self.one_by_one(reporter):
