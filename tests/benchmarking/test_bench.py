@@ -15,6 +15,8 @@ from coverset.benchmarking.startup import measure_startup
 from coverset.benchmarking.stepping import JUMANJI, Walks, jumanji_walks, random_walks
 from coverset.benchmarking.suite import bench
 from coverset.cli import main as command_line
+from coverset.envs import registry
+from coverset.envs.matrix import MatrixGame
 from coverset.envs.registry import make
 from toy_run import SETTINGS
 
@@ -110,6 +112,16 @@ def test_coverage_stops_when_all_is_found_or_the_preset_ends() -> None:
     assert row is not None
     assert row["coverage_size"] == 3
     assert row["coverage_found"] == 3 or row["env_steps"] == SETTINGS["total_steps"]
+
+
+def test_coverage_counts_members_of_the_coverage_set_and_not_all_conventions(monkeypatch) -> None:
+    dominated = MatrixGame(payoffs=((2.0, 0.0, 0.0), (0.0, 1.0, 1.0), (-1.0, -1.0, -1.0)))
+    monkeypatch.setitem(registry._BUILT_IN, "dominated", lambda **parameters: dominated)
+    effort = replace(TINY, generation={**SETTINGS, "minibatches": 1})
+    row = measure_coverage("dominated", "fast", effort)
+    assert row is not None
+    assert row["coverage_size"] == 2
+    assert measure_coverage("countdown:Countdown", "fast", effort) is None, "its conventions have no known payoffs"
 
 
 def test_walks_reset_what_ends_and_only_that() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 
 from coverset.benchmarking.effort import Effort
+from coverset.evaluation.conventions import coverage_set
 from coverset.generation import GenerationJob, make_plan
 from coverset.looping import unstack
 
@@ -16,7 +17,7 @@ def measure_coverage(environment: str, preset: str, effort: Effort, *, seed: int
     Compilation is measured apart: `seconds` starts when training does.
     """
     plan = make_plan(environment, preset=preset, **{**effort.generation, "seeds_together": 1})
-    size = len(plan.environment.conventions)
+    size = len(coverage_set(plan.environment))
     if not size:
         return None
     job, started = GenerationJob(plan, (seed,)), time.perf_counter()
