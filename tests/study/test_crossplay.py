@@ -111,6 +111,8 @@ def test_the_command_prints_a_table_json_and_a_picture(saved: Path, tmp_path: Pa
         (["H1", "H2", "--env", "countdown:Countdown"], "has no heuristics"),
         (["{}/seed-0", "H1", "--trials", "0"], "trials must be at least 1"),
         (["{}/seed-0", "H1", "--episodes", "0"], "episodes must be at least 1"),
+        (["{}/seed-0", "H1", "--seed", "-1"], "seed must lie between 0 and 4294967295, got -1"),
+        (["{}/seed-0", "H1", "--seed", "4294967296"], "seed must lie between 0 and 4294967295, got 4294967296"),
         (["{}/seed-0", "H1", "--roles", "partners", "teammates"], "role must be one of"),
         (["{}/seed-0", "H1", "--out", "matrix.pdf"], "out must end in .png or .svg"),
         (["{}/seed-0", "H1", "--env-args", "horizon=2"], "env_args need --env"),

@@ -23,6 +23,19 @@ def test_a_directory_comes_out_as_it_was(tmp_path: Path) -> None:
     assert snapshot(tmp_path / "nowhere") == {}
 
 
+def test_a_checkpoint_that_goes_while_it_is_looked_at_is_left_out(tmp_path: Path, monkeypatch) -> None:
+    write_changes(tmp_path, Changes(RUN, ()))
+    read = Path.read_bytes
+
+    def rotate(path: Path) -> bytes:
+        if path.parent.name == "checkpoints":
+            path.unlink()
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", rotate)
+    assert snapshot(tmp_path) == {name: data for name, data in RUN.items() if "checkpoints" not in name}
+
+
 def test_only_what_changed_travels_and_what_is_gone_goes(tmp_path: Path) -> None:
     write_changes(tmp_path, Changes(RUN, ()))
     after = {**RUN, "seed-0/metrics.jsonl": b"1\n", "seed-0/rl2/config.json": b"{}"}

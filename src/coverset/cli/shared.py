@@ -6,6 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+MOST_SEEDS = 10_000
+"""More than anybody trains at once: a range beyond is a slip, and one of billions would fill the memory."""
+LONGEST_RANGE = 100
+"""Characters of one word; Python itself reads no numbers of thousands of digits."""
+
 
 def enable_compilation_cache() -> None:
     """Keep compiled programs in the user's cache directory, so that a second start is quick."""
@@ -50,9 +55,14 @@ def seed_list(words: Sequence[str]) -> list[int]:
     seeds: list[int] = []
     for word in words:
         first, dots, last = word.partition("..")
-        if not first.isdecimal() or (dots and not last.isdecimal()) or (dots and int(last) < int(first)):
-            raise ValueError(f"seeds must be whole numbers from 0 on, or ranges such as 0..15, got '{word}'.")
-        seeds.extend(range(int(first), int(last if dots else first) + 1))
+        too_long = len(word) > LONGEST_RANGE
+        if too_long or not first.isdecimal() or (dots and not last.isdecimal()) or (dots and int(last) < int(first)):
+            told = word[:LONGEST_RANGE]
+            raise ValueError(f"seeds must be whole numbers from 0 on, or ranges such as 0..15, got '{told}'.")
+        start, stop = int(first), int(last if dots else first) + 1
+        if len(seeds) + stop - start > MOST_SEEDS:
+            raise ValueError(f"seeds must be at most {MOST_SEEDS} at once, got '{word}'.")
+        seeds.extend(range(start, stop))
     return seeds
 
 

@@ -8,12 +8,13 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from coverset.checks import at_least, one_of
+from coverset.checks import at_least, between, one_of
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.evaluation.cross_play import cross_play
 from coverset.evaluation.robustness import EPISODES
 from coverset.evaluation.statistics import Interval, student_interval
+from coverset.generation import LARGEST_SEED
 from coverset.storage import rounded
 from coverset.study.sides import ROLES, Saved, Side, find_saved, make_side
 
@@ -80,7 +81,7 @@ def crossplay(
     """
     at_least("trials", trials, 1)
     at_least("episodes", episodes, 1)
-    at_least("seed", seed, 0)
+    between("seed", seed, 0, LARGEST_SEED)
     for role in roles:
         one_of("role", role, ROLES)
     names = (str(first), str(second))

@@ -5,6 +5,7 @@ it is, its log is never behind its checkpoints, and what marks work as done come
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -24,8 +25,12 @@ class Changes:
 
 def snapshot(directory: Path) -> dict[str, bytes]:
     """All files below a directory but for temporary ones; none if there is no directory."""
-    files = (path for path in sorted(directory.rglob("*")) if path.is_file() and not path.match(TEMPORARY))
-    return {path.relative_to(directory).as_posix(): path.read_bytes() for path in files}
+    found = {}
+    for path in sorted(directory.rglob("*")):
+        if path.is_file() and not path.match(TEMPORARY):
+            with suppress(FileNotFoundError):  # an old checkpoint may go while we look
+                found[path.relative_to(directory).as_posix()] = path.read_bytes()
+    return found
 
 
 def changes(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Changes:
