@@ -43,8 +43,9 @@ LAYERS = (
 MAY_IMPORT = {
     **{
         f"coverset.analysis.{part}": ("types", "checks", "analysis", "envs.matrix", "envs.reaching")
-        for part in ("coverage", "diversity", "drawing", "games", "zero_sum")
+        for part in ("coverage", "diversity", "games", "zero_sum")
     },
+    "coverset.analysis.drawing": ("analysis", "storage"),
     "coverset.envs.base": ("types", "checks"),
     "coverset.types": (),
     "coverset.checks": ("types",),

@@ -4,7 +4,7 @@ Colours are those of Okabe and Ito (2008), which readers with any common colour 
 their action's name as well, so no figure depends on colour alone.
 """
 
-import os
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 
 from coverset.analysis.coverage import Solution, share_text
+from coverset.storage import write_bytes
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 HATCHES = ("", "//", "..", "xx", "--")
@@ -43,12 +44,9 @@ def check_figure_path(path: Path) -> None:
 def save(figure: Figure, path: Path) -> None:
     """Write the figure in the format of the path's suffix; nothing half-written is ever left under that name."""
     check_figure_path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        figure.savefig(partial, format=path.suffix.lower().lstrip("."), dpi=160, bbox_inches="tight")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=path.suffix.lower().lstrip("."), dpi=160, bbox_inches="tight")
+    write_bytes(path, drawn.getvalue())
 
 
 def _lines(solution: Solution) -> Figure:

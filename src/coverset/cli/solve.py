@@ -1,8 +1,6 @@
 """`coverset solve`: the exact minimum coverage set of a finite game."""
 
 import json
-import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from coverset.analysis import (
 )
 from coverset.analysis.coverage import describe_mix
 from coverset.cli.options import read_options
+from coverset.storage import write_bytes
 
 DESCRIPTION = """Find the smallest set of ego actions that holds a best response to every teammate, pure or mixed, of a
 two-player game, with a proof for each action: a teammate that calls for it, or what makes it superfluous.
@@ -75,7 +74,7 @@ def run(command: Solve) -> int:
 
         save(draw(solution), command.figure)
     if command.out is not None:
-        _write(command.out, json.dumps(answer, indent=2) + "\n")
+        write_bytes(command.out, (json.dumps(answer, indent=2) + "\n").encode())
     if command.json:
         print(json.dumps(answer))
     else:
@@ -91,15 +90,6 @@ def _check_paths(command: Solve) -> None:
         from coverset.analysis.drawing import check_figure_path  # matplotlib is slow to import
 
         check_figure_path(command.figure)
-
-
-def _write(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _show(solution: Solution, preferences: tuple[Preference, ...], console: Console) -> None:
@@ -173,7 +163,3 @@ def _diversity_json(solution: Solution, preferences: tuple[Preference, ...]) -> 
         }
         for preference in preferences
     }
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

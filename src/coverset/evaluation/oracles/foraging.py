@@ -9,9 +9,9 @@ import itertools
 import numpy as np
 from jaxtyping import Int
 
-from coverset.envs.foraging import Foraging
+from coverset.envs.foraging import MOST_ORDERED_OBJECTS, Foraging
 from coverset.evaluation.oracles.base import Oracle
-from coverset.policies.scripted.foraging import BY_RANK, MOST_ORDERED_OBJECTS, ObjectCollector
+from coverset.policies.scripted.foraging import BY_RANK, ObjectCollector
 
 
 def solve(environment: Foraging, partner: ObjectCollector, seat: int) -> Oracle:

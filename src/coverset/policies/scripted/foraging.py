@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from coverset.envs.foraging import LOAD, NONE, NORTH, NOWHERE, Foraging, ForagingView
+from coverset.envs.foraging import LOAD, MOST_ORDERED_OBJECTS, NONE, NORTH, NOWHERE, Foraging, ForagingView
 from coverset.policies.base import Policy
 from coverset.types import Percept, PRNGKey
 
@@ -21,8 +21,6 @@ MOVES = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1), (0, 0))
 """Row and column change of the actions none, north, south, west, east, load."""
 FAR = 10_000
 """A distance that stands for no way at all."""
-MOST_ORDERED_OBJECTS = 5
-"""For more objects there are too many orders to follow each, and only H1 and H2 are given."""
 
 
 class ForagingMemory(NamedTuple):
