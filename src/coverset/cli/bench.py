@@ -15,7 +15,8 @@ from coverset.cli.options import read_options
 DESCRIPTION = """Measure how fast this machine generates teammates and trains agents, and how near that is to what it
 could do: throughput, share of the matrix-product peak, the same update with gathered parameters and masked losses,
 growth with K and with environments, environments alone, start-up and memory. What is compared takes turns within one
-run; docs/speed.md says how to read the tables. Takes some minutes; nothing else should run meanwhile.
+run; docs/speed.md says how to read the tables. Everything together takes well over a quarter of an hour on two cores;
+nothing else should run meanwhile.
 
 Examples:
   coverset bench --quick
