@@ -1,5 +1,7 @@
 """Counts of arithmetic against networks and against the compiler's own count; medians and turns."""
 
+import subprocess
+import sys
 from itertools import count
 
 import jax
@@ -75,3 +77,12 @@ def test_ratios_are_taken_within_a_repeat() -> None:
 def test_an_unknown_clock_is_refused() -> None:
     with pytest.raises(ValueError, match="wall"):
         find_clock("sundial")
+
+
+def test_the_peak_of_a_process_is_its_own() -> None:
+    """Not that of whoever started it, which holds far more here."""
+    hold = "x = bytearray(500_000_000)"
+    start = "import subprocess, sys; print(subprocess.check_output([sys.executable, '-c', sys.argv[1]], text=True))"
+    look = "from coverset.benchmarking.probe import peak_bytes; print(peak_bytes())"
+    done = subprocess.run([sys.executable, "-c", f"{hold}; {start}", look], capture_output=True, text=True, check=True)
+    assert 1_000_000 < int(done.stdout) < 400_000_000
