@@ -6,13 +6,16 @@ import shutil
 import signal
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
 
 import pages
 import toy_run
+import toy_study
 from coverset.cli.main import COMMANDS, run
 
 SMALL_GENERATION = {
@@ -34,21 +37,27 @@ RUN_IN_SMALL: dict[str, list[str]] = {
     "export": [],
     "generate": [word for name, x in SMALL_GENERATION.items() for word in (f"--{name.replace('_', '-')}", str(x))],
     "report": [],
-    "reproduce": ["--out", "planned", "--dry-run"],
+    "reproduce": ["--methods", "lbrdiv", "--seeds", "0", "--out", "studied"],
     "solve": [],
     "train": [
         *("--total-steps", "100", "--chunk-steps", "100", "--rollout-length", "5", "--envs-per-partner", "4"),
         *("--hidden-sizes", "4", "--memory-size", "4", "--epochs", "1", "--minibatches", "1", "--evaluations", "0"),
     ],
-    "tune": [
-        *("--generation", *(f"{name}={x}" for name, x in (SMALL_GENERATION | {"hidden_sizes": "[4]"}).items())),
-        *("--alphas", "0.5", "--seeds", "0", "--refinements", "0"),
-    ],
+    "tune": ["--alphas", "0.5", "--seeds", "0", "--refinements", "0"],
 }
-"""What makes a command small. Only a study is planned, with all its choices checked, and not carried out here: some
-name clusters, and tests/study runs whole ones, with either engine."""
+"""What makes a command small. All studies go to one place, where each finds what the ones before have done."""
 
-ELSEWHERE = {"docs/your-own-environment.md": "test_tutorial.py", "docs/speed.md": "benchmarking/test_bench.py"}
+SMALL_SETTINGS = {
+    "reproduce": {"--generation": toy_study.GENERATION, "--training": toy_study.TRAINING},
+    "tune": {"--generation": toy_study.GENERATION},
+}
+"""What joins the settings that a command gives as NAME=VALUE."""
+
+ELSEWHERE = {
+    "docs/your-own-environment.md": "test_tutorial.py",
+    "docs/speed.md": "benchmarking/test_bench.py",
+    "docs/cluster.md": "study/test_ray_engine.py",
+}
 """Pages whose commands are run by a test of their own."""
 
 OF_OTHERS = "coverset.adapters."
@@ -92,8 +101,18 @@ def rehearse(words: list[str]) -> int:
         return end.value.code
     if words[0] == "studio":
         return visit_studio(words)
-    small = RUN_IN_SMALL[words[0]]
-    return run([*words, *(small[1:] if words[0] == "tune" and small[0] in words else small)])
+    words = [*words, *RUN_IN_SMALL[words[0]]]
+    for option, settings in SMALL_SETTINGS.get(words[0], {}).items():
+        words = with_settings(words, option, settings)
+    return run(words)
+
+
+def with_settings(words: list[str], option: str, settings: dict[str, Any]) -> list[str]:
+    """The command with more NAME=VALUE behind an option; of two values of a name the last one counts."""
+    words = words if option in words else [*words, option]
+    start = words.index(option) + 1
+    end = start + len([*takewhile(lambda word: "=" in word, words[start:])])
+    return [*words[:end], *(f"{name}={json.dumps(value)}" for name, value in settings.items()), *words[end:]]
 
 
 def visit_studio(words: list[str]) -> int:
@@ -168,4 +187,4 @@ def test_commands_in_sentences_exist(name: str) -> None:
 )
 def test_a_mistake_would_be_seen(words: str, monkeypatch, tmp_path: Path, capfd) -> None:
     monkeypatch.chdir(tmp_path)
-    assert rehearse(words.split()) == 2
+    assert run(words.split()) == 2

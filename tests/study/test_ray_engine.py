@@ -1,6 +1,5 @@
 """A toy study on a real local Ray cluster: killed workers, stops, failures, other disks, the local engine's bytes."""
 
-import ast
 import gc
 import json
 import os
@@ -14,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+import pages
+import toy_study
 from coverset.looping import Reporter
 from coverset.runs import THREADS
 from coverset.study import ray_engine
@@ -35,11 +36,13 @@ pytestmark = [
 LONG = {"total_steps": 600 * 80}
 """Long enough to be in the middle of it when the first news arrive."""
 METHODS = ("brdiv", "lipo")
+OTHER_ADDRESSES = ("10.0.0.5:6379", "$ip:$port")
+"""Of clusters on docs/cluster.md."""
 BIRTHMARK = birthmark()
 
 
 def plan(out: Path, **changes) -> list[Unit]:
-    chosen = {**CHOICE, "methods": METHODS, "generation": GENERATION | LONG, "training": TRAINING, **changes}
+    chosen = {**CHOICE, "methods": METHODS, "generation": GENERATION | LONG, "training": TRAINING | LONG, **changes}
     return plan_study(("matrix",), learners=("rl2",), preset="fast", out=out, **chosen)
 
 
@@ -182,25 +185,48 @@ def test_workers_are_other_processes_under_the_same_conditions(cluster: Engine, 
 
 
 def test_a_cluster_with_an_address_is_used_and_left_running(cluster: Engine, local: Path, tmp_path: Path) -> None:
-    """Another process joins it; the disk is found to be shared, and the one certificate that is missing is made."""
+    """Other processes join it, by the commands of docs/cluster.md with this address; each makes what is missing."""
     import ray
 
-    shutil.copytree(local, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "matrix-lipo-fast" / "seed-0" / "certificate.json").unlink()
-    joining = (
-        "import sys; from test_ray_engine import *;"
-        "outcomes = RayEngine(sys.argv[1]).run(plan(Path(sys.argv[2])), StudyReporter());"
-        "print(states(outcomes))"
-    )
     address = ray.get_runtime_context().gcs_address
-    here = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-    # On Linux, Ray takes a loopback address for that of the network, on which this cluster does not listen.
-    environment = {**os.environ, **LOOPBACK, "PYTHONPATH": os.pathsep.join(here)}
-    command = [sys.executable, "-c", joining, address, str(tmp_path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
-    assert done.stderr == ""
-    assert ast.literal_eval(done.stdout) == dict.fromkeys(states(cluster.run(plan(tmp_path), StudyReporter())), "done")
+    shutil.copytree(local, tmp_path, dirs_exist_ok=True)
+    written = [words for words in documented() if "--address" in words]
+    assert len(written) == 3
+    for words in written:
+        done = study_on_ray([address if word in OTHER_ADDRESSES else word for word in words], tmp_path, address)
+        assert done.stderr == ""
+        assert {unit["state"] for unit in json.loads(done.stdout)["units"]} == {"done"}
+    assert set(states(cluster.run(plan(tmp_path), StudyReporter())).values()) == {"done"}
     assert results(tmp_path) == results(local)
+
+
+def test_without_an_address_a_cluster_comes_and_goes(local: Path, tmp_path: Path) -> None:
+    """The other commands of docs/cluster.md."""
+    shutil.copytree(local, tmp_path, dirs_exist_ok=True)
+    for words in documented():
+        if "--address" not in words:
+            done = study_on_ray(words, tmp_path)
+            assert done.stderr == ""
+            assert {unit["state"] for unit in json.loads(done.stdout)["units"]} == {"done"}
+    assert results(tmp_path) == results(local)
+
+
+def documented() -> list[list[str]]:
+    """The commands on the page about clusters."""
+    return pages.commands((pages.ROOT / "docs" / "cluster.md").read_text())
+
+
+def study_on_ray(words: list[str], out: Path, address: str | None = None) -> subprocess.CompletedProcess[str]:
+    """A command of the page in a process of its own, for a finished study of which one certificate is missing."""
+    (out / "matrix-lipo-fast" / "seed-0" / "certificate.json").unlink()
+    choice = ["--methods", *METHODS, "--seeds", "0", "--out", str(out), "--json"]
+    settings = toy_study.words(**LONG)
+    # On Linux, Ray takes a loopback address for that of the network, on which this cluster does not listen.
+    environment = {**os.environ, **(LOOPBACK | {"RAY_ADDRESS": address} if address else {})}
+    command = [sys.executable, "-c", "from coverset.cli.main import main; main()", "reproduce", "matrix", *words[1:]]
+    return subprocess.run(
+        [*command, *choice, *settings], env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
 
 
 def test_a_worker_with_other_packages_refuses(monkeypatch) -> None:
