@@ -65,14 +65,14 @@ def outcome(directory: Path) -> dict[str, bytes]:
     }
 
 
-def untrained(path: Path, name: str, **parameters) -> None:
+def untrained(path: Path, name: str, *, width: int = 4, **parameters) -> None:
     """A run whose two pairs have learned nothing: for environments of which only the board matters."""
     environment = registry.make(name, **parameters)
     config = make_plan(name, env_parameters=parameters, population_size=2).config(0)
     write_json(path / "config.json", config)
 
     def policies(seat: int) -> NetworkPolicy:
-        sizes = (environment.observation_size, 4, environment.num_actions[seat])
+        sizes = (environment.observation_size, width, environment.num_actions[seat])
         return NetworkPolicy(jax.vmap(lambda key: MLP.create(key, sizes))(jax.random.split(jax.random.key(seat), 2)))
 
     about = {key: config[key] for key in ("env", "env_parameters", "seed")}

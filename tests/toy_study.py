@@ -27,11 +27,12 @@ TRAINING: dict[str, Any] = {
 CHOICE: dict[str, Any] = {"methods": ("lbrdiv",), "seeds": (0,), "generation": GENERATION, "training": TRAINING}
 
 
-def words(**changes: Any) -> list[str]:
-    """The settings as options of the command line; `changes` are for the generation and its agents alike."""
+def words(generation: dict[str, Any] | None = None, training: dict[str, Any] | None = None) -> list[str]:
+    """The settings, with some replaced, as options of the command line."""
     options = []
-    for name, settings in (("--generation", GENERATION), ("--training", TRAINING)):
-        options += [name, *(f"{key}={json.dumps(value)}" for key, value in {**settings, **changes}.items())]
+    stages = (("--generation", GENERATION | (generation or {})), ("--training", TRAINING | (training or {})))
+    for name, settings in stages:
+        options += [name, *(f"{key}={json.dumps(value)}" for key, value in settings.items())]
     return options
 
 

@@ -30,6 +30,7 @@ def agree(environment: Foraging, policies: tuple[Policy, Policy]) -> tuple[float
     return float(there.mean()), float(here.mean())
 
 
+@pytest.mark.slow
 def test_two_that_want_the_nearest_object_earn_the_same_in_both() -> None:
     """Now and then both are nearest to different objects, and earn less: the mean lies well between nothing and all."""
     nearest = heuristics(environment := Foraging(objects="random", num_objects=2, horizon=12))["H1"]
@@ -37,6 +38,7 @@ def test_two_that_want_the_nearest_object_earn_the_same_in_both() -> None:
     assert 0.1 < there < 0.9
 
 
+@pytest.mark.slow
 def test_orders_on_fixed_cells_earn_the_same_in_both() -> None:
     environment = Foraging(horizon=14)
     known = heuristics(environment)

@@ -202,6 +202,7 @@ def test_lbforaging_trains_and_resumes_to_the_same_bytes(tmp_path: Path) -> None
     assert outcome(tmp_path / "stopped" / "seed-0") == outcome(tmp_path / "whole" / "seed-0")
 
 
+@pytest.mark.slow
 def test_a_speaker_and_a_listener_are_trained_and_measured(tmp_path: Path, monkeypatch) -> None:
     """Seats with other observations and other actions, from the package `mpe2`; the documented command in small."""
     monkeypatch.setattr("coverset.evaluation.population.TRIALS", 4)

@@ -26,7 +26,7 @@ RUN = Path("matrix-brdiv-fast") / "seed-0"
 
 def arguments(out: Path, **changes) -> list[str]:
     chosen = ["--methods", "brdiv", "--seeds", "0", "--out", str(out)]
-    return ["reproduce", "matrix", *chosen, *toy_study.words(**changes)]
+    return ["reproduce", "matrix", *chosen, *toy_study.words(changes, changes)]
 
 
 def start(out: Path, *options: str) -> subprocess.Popen:

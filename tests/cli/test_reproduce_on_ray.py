@@ -65,7 +65,7 @@ def test_after_a_lost_worker_ctrl_c_stops_in_order_and_leaves_nothing_behind(tmp
         "JAX_COMPILATION_CACHE_DIR": str(jax.config.jax_compilation_cache_dir),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
     }
-    settings = toy_study.words(total_steps=20_000 * 80)
+    settings = toy_study.words(generation={"total_steps": 20_000 * 80})
     out = tmp_path / "out"
     chosen = ["matrix", "--methods", "brdiv", "lipo", "--seeds", "0", "--out", str(out), *settings, "--json"]
     program = [sys.executable, "-c", "from coverset.cli.main import main; main()"]

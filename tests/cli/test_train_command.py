@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+import toy_run
 from coverset.cli.main import run
 from coverset.generation import generate
 
@@ -92,10 +93,9 @@ def test_mistakes_are_named(trained, tmp_path, capsys):
 
 
 def test_seeds_of_two_games_or_sizes_train_no_agents_together(tmp_path, capsys):
-    generate("matrix", seeds=(0,), out=tmp_path, **GENERATED)
-    payoffs = {"payoffs": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]}
-    generate("matrix", seeds=(1,), out=tmp_path, env_parameters=payoffs, **GENERATED)
-    generate("matrix", seeds=(2,), out=tmp_path, **(GENERATED | {"hidden_sizes": (9,)}))
+    toy_run.untrained(tmp_path / "seed-0", "matrix")
+    toy_run.untrained(tmp_path / "seed-1", "matrix", horizon=2)
+    toy_run.untrained(tmp_path / "seed-2", "matrix", width=9)
     assert "All seeds must be of one game, but env_parameters" in refused(capsys, "train", str(tmp_path), *TOY)
     sentence = refused(capsys, "train", str(tmp_path), "--seeds", "0", "2", *TOY)
     assert "those of seeds 0 and 2 differ" in sentence
@@ -104,7 +104,7 @@ def test_seeds_of_two_games_or_sizes_train_no_agents_together(tmp_path, capsys):
 
 def test_an_agent_of_another_environment_is_refused(trained, tmp_path, capsys):
     root = tmp_path / "reaching"
-    generate("reaching", seeds=(0,), out=root, env_parameters={"size": 3, "horizon": 4}, **GENERATED)
+    toy_run.untrained(root / "seed-0", "reaching", size=3, horizon=4)
     shutil.copytree(trained / "seed-0" / "rl2", root / "seed-0" / "rl2")
     assert "was made for environment 'matrix'" in refused(capsys, "evaluate", str(root))
     sentence = refused(capsys, "train", str(root), "--partners", str(trained / "seed-0"), *TOY)
@@ -115,7 +115,7 @@ def test_partners_of_the_same_shapes_but_another_game_are_refused(tmp_path, caps
     """Both reaching games have the same observations and actions, and pay for other things."""
     small = {"size": 3, "horizon": 4}
     for environment in ("reaching", "weighted-reaching"):
-        generate(environment, seeds=(0,), out=tmp_path / environment, env_parameters=small, **GENERATED)
+        toy_run.untrained(tmp_path / environment / "seed-0", environment, **small)
     other = str(tmp_path / "weighted-reaching" / "seed-0")
     sentence = refused(capsys, "train", str(tmp_path / "reaching"), "--partners", other, *TOY)
     assert "was made for environment 'weighted-reaching' with ends_apart True, but here it is False" in sentence

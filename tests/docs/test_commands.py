@@ -37,7 +37,7 @@ RUN_IN_SMALL: dict[str, list[str]] = {
     "export": [],
     "generate": [word for name, x in SMALL_GENERATION.items() for word in (f"--{name.replace('_', '-')}", str(x))],
     "report": [],
-    "reproduce": ["--methods", "lbrdiv", "--seeds", "0", "--out", "studied"],
+    "reproduce": ["--methods", "lbrdiv", "--seeds", "0", "--out", "studied", "--dry-run"],
     "solve": [],
     "train": [
         *("--total-steps", "100", "--chunk-steps", "100", "--rollout-length", "5", "--envs-per-partner", "4"),
@@ -45,10 +45,10 @@ RUN_IN_SMALL: dict[str, list[str]] = {
     ],
     "tune": ["--alphas", "0.5", "--seeds", "0", "--refinements", "0"],
 }
-"""What makes a command small. All studies go to one place, where each finds what the ones before have done."""
+"""What makes a command small. Studies are only planned, with all choices checked: a slow test carries them out."""
 
 SMALL_SETTINGS = {
-    "reproduce": {"--generation": toy_study.GENERATION, "--training": toy_study.TRAINING},
+    "reproduce": {"--generation": toy_study.GENERATION | {"minibatches": 1}, "--training": toy_study.TRAINING},
     "tune": {"--generation": toy_study.GENERATION},
 }
 """What joins the settings that a command gives as NAME=VALUE."""
@@ -145,6 +145,19 @@ def test_every_command_works(monkeypatch, tmp_path: Path, capfd) -> None:
         if rehearse(words) != 0:
             failures.append(f"{page}: coverset {' '.join(words)}: {capfd.readouterr().err}")
     assert not failures, "\n".join(failures)
+
+
+@pytest.mark.slow
+def test_every_study_works(monkeypatch, tmp_path: Path, capfd) -> None:
+    """All go to one place, where each finds what the ones before have done."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("coverset.evaluation.population.TRIALS", 2)
+    monkeypatch.setitem(RUN_IN_SMALL, "reproduce", [word for word in RUN_IN_SMALL["reproduce"] if word != "--dry-run"])
+    studies = [words for _, words in written() if words[0] == "reproduce" and "--dry-run" not in words]
+    assert len(studies) >= 5
+    for words in studies:
+        assert rehearse(words) == 0, capfd.readouterr().err
+    assert (tmp_path / "studied" / "report" / "index.html").is_file()
 
 
 def test_every_page_with_commands_is_read() -> None:

@@ -85,6 +85,7 @@ def test_renumbering_the_pairs_renumbers_the_kinds() -> None:
     assert [int(order[member]) for member in again] == [there[pair] for pair in order]
 
 
+@pytest.mark.slow
 def test_foraging_with_random_objects_is_told_by_kinds(tmp_path) -> None:
     parameters = {"objects": "random", "num_objects": 1, "size": 4, "horizon": 4}
     (summary,) = coverset.generate(
