@@ -87,6 +87,7 @@ def test_what_is_no_agent_is_named(name: str, message: str) -> None:
     assert "\n" not in str(failure.value)
 
 
+@pytest.mark.slow
 def test_agents_train_and_are_evaluated_with_guests(run: Path) -> None:
     partners = ("guest_agents:plain", "guest_agents:Counting", "teammates", "H1")
     summaries = coverset.train(run, partners=partners, seeds=(0, 1), seeds_together=2, **SMALL, **BRIEF)

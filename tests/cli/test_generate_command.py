@@ -142,6 +142,7 @@ def test_runs_go_where_the_name_says_if_nobody_says_where(capfd, monkeypatch, tm
     assert (tmp_path / "runs" / "matrix-lbrdiv-fast" / "seed-0" / "summary.json").is_file()
 
 
+@pytest.mark.slow
 def test_an_environment_of_ones_own_needs_no_known_conventions(capfd, tmp_path) -> None:
     """One that ends by its time limit, has unlike seats, and does not say what its conventions pay."""
     arguments = ["generate", "countdown:Countdown", "--env-args", "terminates=false", *toy_run.words(minibatches=1)]

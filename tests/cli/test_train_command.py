@@ -54,6 +54,7 @@ def test_evaluate_prints_the_contract_of_scripts(trained, capsys):
     assert len(agents[0]["curve"]) == 20
 
 
+@pytest.mark.slow
 def test_other_learners_partners_and_seats(trained, capsys):
     for learner in ("feedforward", "plastic"):
         assert run(["train", str(trained), "--learner", learner, "--seeds", "0", *TOY, "--json"]) == 0

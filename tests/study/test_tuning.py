@@ -56,6 +56,7 @@ def test_close_values_are_geometric_means_with_the_neighbours() -> None:
     assert refined([2.0], 2.0) == [2.0]
 
 
+@pytest.mark.slow
 def test_each_alpha_has_a_run_of_its_own_and_the_choice_is_written_down(tmp_path: Path, capfd) -> None:
     settings = [f"{name}={json.dumps(value)}" for name, value in GENERATION.items()]
     words = ["tune", "matrix", "--method", "lipo", "--alphas", "1", "0.25", "--seeds", "0", "--out", str(tmp_path)]
