@@ -1,4 +1,4 @@
-"""Shapes are enforced while tests run, and nothing is promoted silently."""
+"""Shapes are enforced while tests run."""
 
 import gc
 import os
@@ -15,6 +15,5 @@ install_import_hook("coverset", "tests.typechecked").__enter__()
 import jax  # noqa: E402
 from platformdirs import user_cache_path  # noqa: E402
 
-jax.config.update("jax_numpy_rank_promotion", "allow")
 jax.config.update("jax_compilation_cache_dir", str(user_cache_path("coverset") / "jax-tests"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)

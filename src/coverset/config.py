@@ -41,7 +41,8 @@ class GenerateSettings:
     restart_patience: int = 0
     """Updates after which a pair that is not settled starts anew with fresh networks; 0 for never."""
     stop_patience: int = 0
-    """Updates for which all pairs must be settled for the run to end early; 0 to use all its steps."""
+    """Updates for which all pairs must be settled for the run to end early; 0 to use all its steps. Over the second
+    half of them both learning rates fall to zero."""
     alpha: float = 1.0
     """Weight of cross-play in BRDiv and LIPO."""
     discount: float = 0.99

@@ -18,6 +18,7 @@ from coverset.teammates.mappo import (
     CriticBatch,
     Learner,
     Losses,
+    Pace,
     SeatBatch,
     actor_loss,
     critic_loss,
@@ -233,36 +234,24 @@ def actor_gradient(stack: MLP, batch: SeatBatch, bonuses: jax.Array) -> MLP:
 
 
 def bonus_settings(*, relative: bool) -> GenerateSettings:
-    """One optimiser step, unclipped, with everything that changes over a run."""
-    return settings(
-        epochs=1,
-        anneal=True,
-        entropy=0.4,
-        entropy_final=0.2,
-        relative_weights=relative,
-        max_grad_norm=1e6,
-        scale_advantages=False,
-    )
+    """One optimiser step, unclipped."""
+    return settings(epochs=1, relative_weights=relative, max_grad_norm=1e6, scale_advantages=False)
 
 
 @partial(jax.jit, static_argnums=3)
-def improve_once(networks: Networks, batch: Batch, progress: float, chosen: GenerateSettings) -> tuple[Learner, Losses]:
+def improve_once(networks: Networks, batch: Batch, pace: Pace, chosen: GenerateSettings) -> tuple[Learner, Losses]:
     """The optimiser steps of one rollout, by fresh learners."""
-    learner = init_learner(networks)
-    return improve(jax.random.key(0), GRID, learner, batch, WEIGHTS, jnp.float32(progress), chosen)
+    return improve(jax.random.key(0), GRID, init_learner(networks), batch, WEIGHTS, pace, chosen)
 
 
-@pytest.mark.parametrize(
-    ("relative", "progress", "bonus"),
-    [(True, 0.5, [0.4] * K), (True, 0.75, [0.3] * K), (False, 0.75, [0.3 * 3, 0.3 * 4, 0.3 * 2])],
-)
-def test_the_entropy_bonus_falls_in_the_second_half_and_is_measured_in_self_play_weights(
-    networks: Networks, steps: Steps, relative: bool, progress: float, bonus: list[float]
+@pytest.mark.parametrize(("relative", "bonus"), [(True, [0.3] * K), (False, [0.3 * 3, 0.3 * 4, 0.3 * 2])])
+def test_the_entropy_bonus_is_measured_in_self_play_weights(
+    networks: Networks, steps: Steps, relative: bool, bonus: list[float]
 ) -> None:
     """After one optimiser step Adam's first moment is a tenth of the gradient."""
     chosen = bonus_settings(relative=relative)
     batch = whole_batch(networks, steps, chosen)
-    improved, _ = improve_once(networks, batch, progress, chosen)
+    improved, _ = improve_once(networks, batch, Pace(jnp.float32(0.3), jnp.float32(1.0)), chosen)
     for seat in (0, 1):
         wanted = actor_gradient(networks[seat], batch[seat], jnp.array(bonus))
         for moment, gradient in zip(jax.tree.leaves(improved.moments[seat].mu), jax.tree.leaves(wanted), strict=True):
@@ -274,20 +263,21 @@ def test_minibatches_part_the_rollout_along_time(networks: Networks, steps: Step
     assert LENGTH == 2
     chosen = settings(epochs=3, minibatches=2, learning_rate=1e-12, critic_learning_rate=1e-12)
     batch = whole_batch(networks, steps, chosen)
-    learner, losses = improve_once(networks, batch, 0.0, chosen)
+    learner, losses = improve_once(networks, batch, Pace(jnp.float32(0.0), jnp.float32(1.0)), chosen)
     np.testing.assert_allclose(losses.critic, critic_loss(networks.critic, GRID, batch.critic), rtol=1e-4)
     assert int(learner.moments.critic.count) == 3 * 2
 
 
-def test_learning_rates_fall_linearly_when_annealed(networks: Networks, steps: Steps) -> None:
+def test_a_step_is_as_long_as_its_share_of_the_learning_rates(networks: Networks, steps: Steps) -> None:
     chosen = bonus_settings(relative=True)
     batch = whole_batch(networks, steps, chosen)
 
-    def size_of_step(progress: float) -> float:
-        learner, _ = improve_once(networks, batch, progress, chosen)
+    def size_of_step(rate: float) -> float:
+        learner, _ = improve_once(networks, batch, Pace(jnp.float32(0.3), jnp.float32(rate)), chosen)
         return float(optax.tree.norm(jax.tree.map(jnp.subtract, learner.networks, networks)))
 
-    np.testing.assert_allclose(size_of_step(0.75), 0.25 * size_of_step(0.0), rtol=1e-2)
+    np.testing.assert_allclose(size_of_step(0.25), 0.25 * size_of_step(1.0), rtol=1e-2)
+    assert size_of_step(0.0) == 0.0
 
 
 def test_advantages_use_the_values_of_each_environments_own_pair(networks: Networks, steps: Steps) -> None:

@@ -96,6 +96,26 @@ def test_progress_goes_by_updates_or_by_how_long_all_pairs_have_been_settled(sta
     assert Trainer(AGREE, make_rule("lbrdiv", SHORT), SHORT).progress(state) == pytest.approx(1 / 3)
 
 
+@pytest.mark.parametrize(
+    ("changes", "held", "entropy", "rate"),
+    [
+        ({}, 0, 0.4, 1.0),
+        ({"anneal": True}, 0, 0.4, 0.5),
+        ({"stop_patience": 4}, 2, 0.4, 1.0),
+        ({"stop_patience": 4}, 3, 0.3, 0.5),
+        ({"stop_patience": 4, "anneal": True}, 3, 0.3, 0.125),
+        ({"stop_patience": 4}, 4, 0.2, 0.0),
+    ],
+)
+def test_pace_slows_as_a_run_settles(start: TrainState, changes, held: int, entropy: float, rate: float) -> None:
+    """Half of the updates are done: the entropy bonus falls and, with `anneal`, so have the learning rates."""
+    settings = replace(SHORT, entropy=0.4, entropy_final=0.2, **changes)
+    trainer = Trainer(AGREE, make_rule("lbrdiv", settings), settings)
+    half = jnp.float32(0.5 * settings.num_chunks * settings.updates_per_chunk)
+    pace = trainer.pace(first_seed(start)._replace(update=half, held=jnp.int32(held)))
+    np.testing.assert_allclose(pace, (entropy, rate), rtol=1e-6)
+
+
 def test_the_same_key_gives_the_same_update(history) -> None:
     states, _, again = history
     for left, right in zip(on_host(states[1]), on_host(again), strict=True):

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from coverset.config import GenerateSettings
 from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities
-from coverset.learning.optimiser import ADAM, adam_step, explore_then_settle
+from coverset.learning.optimiser import ADAM, adam_step
 from coverset.learning.returns import advantages
 from coverset.policies.networks import MLP, PairCritic
 from coverset.teammates.collection import Steps
@@ -54,6 +54,15 @@ class Batch(NamedTuple):
     best_responses: SeatBatch
     teammates: SeatBatch
     critic: CriticBatch
+
+
+class Pace(NamedTuple):
+    """How freely policies explore and how fast all networks learn at one moment of a run."""
+
+    entropy: Scalar
+    """The entropy bonus, in units of the self-play weight."""
+    rate: Scalar
+    """Share of the learning rates, from 0 to 1."""
 
 
 class Losses(NamedTuple):
@@ -158,7 +167,7 @@ def improve(
     learner: Learner,
     batch: Batch,
     pair_weights: PairMatrix,
-    progress: Scalar,
+    pace: Pace,
     settings: GenerateSettings,
     *,
     loss: Callable[..., tuple[Scalar, Losses]] = grid_loss,
@@ -169,11 +178,9 @@ def improve(
     """
     length, parts = settings.rollout_length, settings.minibatches
     orders = jax.vmap(lambda k: jax.random.permutation(k, length))(jax.random.split(key, settings.epochs))
-    bonus = explore_then_settle(settings.entropy, settings.entropy_final, progress)
     # The paper multiplies the entropy weight by w_ii; in units of w_ii that factor is 1.
-    bonuses = bonus * (1.0 if settings.relative_weights else jnp.diagonal(pair_weights))
-    fall = 1.0 - progress if settings.anneal else 1.0
-    rates = (settings.learning_rate * fall, settings.learning_rate * fall, settings.critic_learning_rate * fall)
+    bonuses = pace.entropy * (1.0 if settings.relative_weights else jnp.diagonal(pair_weights))
+    rate, critic_rate = settings.learning_rate * pace.rate, settings.critic_learning_rate * pace.rate
 
     def optimise(learner: Learner, times: Int[Array, "t"]) -> tuple[Learner, Losses]:
         part = jax.tree.map(lambda x: x[:, times], batch) if parts > 1 else batch
@@ -183,7 +190,7 @@ def improve(
             gradients = Networks(both, both, gradients.critic)
         updated = [
             adam_step(*together, per_member=role != "critic", max_norm=settings.max_grad_norm)
-            for role, *together in zip(Networks._fields, rates, *learner, gradients, strict=True)
+            for role, *together in zip(Networks._fields, (rate, rate, critic_rate), *learner, gradients, strict=True)
         ]
         networks, moments = zip(*updated, strict=True)
         return Learner(Networks(*networks), Networks(*moments)), losses

@@ -24,6 +24,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from coverset.config import GenerateSettings
 from coverset.envs.base import Environment
+from coverset.learning.optimiser import explore_then_settle
 from coverset.policies.networks import PairCritic
 from coverset.teammates.collection import Logits, Playing, Steps, Tally, collect, grid_logits, start_playing
 from coverset.teammates.mappo import (
@@ -31,6 +32,7 @@ from coverset.teammates.mappo import (
     CriticBatch,
     Learner,
     Losses,
+    Pace,
     estimate,
     grid_loss,
     improve,
@@ -116,8 +118,24 @@ class Trainer:
     def progress(self, state: TrainState) -> Scalar:
         """How far a run has come, from 0 to 1: by its updates, or by how long all pairs have been settled."""
         s = self.settings
-        used = state.update / (s.num_chunks * s.updates_per_chunk)
-        return jnp.maximum(used, jnp.minimum(state.held / s.stop_patience, 1.0)) if s.stop_patience else used
+        return jnp.maximum(state.update / (s.num_chunks * s.updates_per_chunk), self.patience_used(state))
+
+    def patience_used(self, state: TrainState) -> Scalar:
+        """Share of `stop_patience` for which all pairs have been settled."""
+        patience = self.settings.stop_patience
+        return jnp.minimum(state.held / patience, 1.0) if patience else jnp.float32(0.0)
+
+    def pace(self, state: TrainState) -> Pace:
+        """Explore, then settle; and where settled pairs end the run, learn ever less until then.
+
+        At the full rate a single update now and then spoils a policy for a while, and that while may be the end.
+        """
+        s, progress = self.settings, self.progress(state)
+        fall = 1.0 - progress if s.anneal else 1.0
+        return Pace(
+            entropy=explore_then_settle(s.entropy, s.entropy_final, progress),
+            rate=fall * explore_then_settle(1.0, 0.0, self.patience_used(state)),
+        )
 
     def train_chunk(self, state: TrainState) -> tuple[TrainState, Metrics]:
         """`updates_per_chunk` updates, and their log: sums of episodes, means of losses, the last pair values.
@@ -148,7 +166,7 @@ class Trainer:
         pair_weights = self.rule.weights(state.rule)
         batch = self._batch(state, steps, pair_weights)
         learner, losses = improve(
-            improve_key, grid, state.learner, batch, pair_weights, self.progress(state), s, loss=arithmetic.loss
+            improve_key, grid, state.learner, batch, pair_weights, self.pace(state), s, loss=arithmetic.loss
         )
         critic = learner.networks.critic
         pair_values = self._pair_values(value_key, critic, steps)
