@@ -12,6 +12,7 @@ from coverset.benchmarking.arithmetic import (
     PEAK_OPERATIONS,
     generation_operations,
     layer_operations,
+    learning_operations,
     training_operations,
 )
 from coverset.benchmarking.throughput import share_of_peak
@@ -35,6 +36,16 @@ def test_the_count_agrees_with_the_compiler() -> None:
     assert analysis["flops"] == pytest.approx(samples * layer_operations(SIZES), rel=0.05)
 
 
+def test_the_count_of_learning_agrees_with_the_compiler() -> None:
+    """The compiler counts rectifiers too; these sizes make them small."""
+    sizes, samples = (100, 300, 200), 1000
+    network = MLP.create(jax.random.key(0), sizes)
+    gradient = jax.jit(jax.grad(lambda mlp, x: jnp.sum(mlp(x) ** 2)))
+    analysis = gradient.lower(network, jnp.zeros((samples, sizes[0]))).compile().cost_analysis()
+    assert analysis is not None
+    assert analysis["flops"] == pytest.approx(samples * learning_operations(sizes), rel=0.05)
+
+
 def test_generation_counts_acting_valuing_learning_and_weighing() -> None:
     settings = GenerateSettings(
         population_size=4,
@@ -47,16 +58,19 @@ def test_generation_counts_acting_valuing_learning_and_weighing() -> None:
     )
     policies, critic = 2 * 2 * (25 * 10 + 10 * 5), 2 * (50 * 10 + 10)
     weighing = critic * 16 * 7 / (32 * 5)
-    own = policies + 2 * critic + 9 * (policies + critic) + weighing
+    inputs = 2 * 2 * 25 * 10, 2 * 50 * 10
+    learning = 3 * policies - inputs[0]
+    own = policies + 2 * critic + 3 * (learning + 3 * critic - inputs[1]) + weighing
     assert generation_operations(Reaching(), settings) == own
-    assert generation_operations(Reaching(), settings, masked=True) == own + 9 * 3 * policies
+    assert generation_operations(Reaching(), settings, masked=True) == own + 3 * 3 * learning
 
 
 def test_training_counts_both_networks_and_the_partner() -> None:
     settings = TrainSettings(total_steps=1, hidden_sizes=(10,), memory_size=6, epochs=2)
     gates = 2 * ((25 + 5 + 2) * 10 + 10 * 24 + 6 * 24)
     both = 2 * gates + 2 * 6 * 5 + 2 * 6 * 1
-    assert training_operations(Reaching(), settings, (25, 8, 5)) == both * 7 + 2 * (25 * 8 + 8 * 5)
+    inputs = 2 * 2 * (25 + 5 + 2) * 10
+    assert training_operations(Reaching(), settings, (25, 8, 5)) == both * 7 - 2 * inputs + 2 * (25 * 8 + 8 * 5)
 
 
 def test_work_takes_turns_and_warms_up_first() -> None:

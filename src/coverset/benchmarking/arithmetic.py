@@ -1,7 +1,8 @@
 """Counting arithmetic: what training asks for, and how much of it a second this machine could do at best.
 
-Two floating-point operations per weight and sample forward, twice that backward. Everything else, such as the
-environment, random numbers and Adam, counts as nothing: it is overhead.
+Two floating-point operations per weight and sample forward, two more for its own gradient, and two for that of its
+input, which the first layer does without. Everything else, such as the environment, random numbers and Adam, counts as
+nothing: it is overhead.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,12 +17,16 @@ from coverset.envs.base import Environment
 
 PEAK_SIZE = 2048
 PEAK_OPERATIONS = 2 * PEAK_SIZE**3
-FORWARD_AND_BACKWARD = 3
 
 
 def layer_operations(sizes: Sequence[int]) -> int:
     """Operations of one forward pass of one sample through layers of these widths."""
     return 2 * sum(fan_in * fan_out for fan_in, fan_out in pairwise(sizes))
+
+
+def learning_operations(sizes: Sequence[int]) -> int:
+    """Operations of one pass forward and backward; nobody needs the gradient of the network's own input."""
+    return 3 * layer_operations(sizes) - layer_operations(sizes[:2])
 
 
 def generation_operations(environment: Environment, settings: GenerateSettings, *, masked: bool = False) -> float:
@@ -31,12 +36,14 @@ def generation_operations(environment: Environment, settings: GenerateSettings, 
       masked: whether every policy's loss runs over all data instead of its own, K times as much.
     """
     s, size = settings, environment.observation_size
-    policies = sum(layer_operations((size, *s.hidden_sizes, count)) for count in environment.num_actions)
-    critic = layer_operations((2 * size, *s.hidden_sizes, 1))
-    critics = 1 if s.target_rate == 1.0 else 2
-    learning = policies * (s.population_size if masked else 1) + critic
-    weighing = critic * s.population_size**2 * s.value_samples / s.steps_per_update
-    return policies + 2 * critics * critic + s.epochs * FORWARD_AND_BACKWARD * learning + weighing
+    policies = [(size, *s.hidden_sizes, count) for count in environment.num_actions]
+    critic = (2 * size, *s.hidden_sizes, 1)
+    acting = sum(map(layer_operations, policies))
+    valuing = 2 * (1 if s.target_rate == 1.0 else 2) * layer_operations(critic)
+    own = sum(map(learning_operations, policies))
+    learning = s.epochs * (own * (s.population_size if masked else 1) + learning_operations(critic))
+    weighing = layer_operations(critic) * s.population_size**2 * s.value_samples / s.steps_per_update
+    return acting + valuing + learning + weighing
 
 
 def training_operations(
@@ -46,9 +53,11 @@ def training_operations(
     s, actions = settings, environment.num_actions[seat]
     features = feature_size(environment.observation_size, actions, recurrent=True)
     gates = 4 * s.memory_size
-    encoder = layer_operations((features, *s.hidden_sizes, gates)) + layer_operations((s.memory_size, gates))
-    both = 2 * encoder + layer_operations((s.memory_size, actions)) + layer_operations((s.memory_size, 1))
-    return both * (1 + s.epochs * FORWARD_AND_BACKWARD) + layer_operations(partner_sizes)
+    encoder, recurrent = (features, *s.hidden_sizes, gates), layer_operations((s.memory_size, gates))
+    heads = layer_operations((s.memory_size, actions)) + layer_operations((s.memory_size, 1))
+    acting = 2 * (layer_operations(encoder) + recurrent) + heads
+    learning = 2 * (learning_operations(encoder) + 3 * recurrent) + 3 * heads
+    return acting + s.epochs * learning + layer_operations(partner_sizes)
 
 
 def peak_product() -> Callable[[], jax.Array]:
