@@ -10,6 +10,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from coverset.storage import write_bytes
 
@@ -94,7 +95,7 @@ def training_figure(summary: dict[str, Any], rows: list[dict[str, Any]]) -> Figu
     """Returns, coverage, constraint gaps and multipliers of every pair over training."""
     steps = np.array([row["env_steps"] for row in rows])
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 6), layout="constrained")
+        figure = Figure(figsize=(9, 6.6), layout="constrained")
         panels = figure.subplots(2, 2, sharex=True)
         _draw_returns(panels[0, 0], steps, rows)
         _draw_coverage(panels[0, 1], steps, rows, summary)
@@ -106,10 +107,24 @@ def training_figure(summary: dict[str, Any], rows: list[dict[str, Any]]) -> Figu
             panels[1, 1].set_axis_off()
             middle = {"x": 0.5, "y": 0.5, "ha": "center", "transform": panels[1, 1].transAxes}
             panels[1, 1].text(**middle, s=f"{summary['method']} has no multipliers")
+            panels[0, 1].tick_params(labelbottom=True)
         for ax in panels[1]:
             ax.set_xlabel("environment steps")
+        figure.legend(handles=_pair_keys(summary), loc="outside lower center", ncols=4, frameon=False)
         figure.suptitle(f"{summary['env']}, {summary['method']}, seed {summary['seed']}")
     return figure
+
+
+def _pair_keys(summary: dict[str, Any]) -> list[Line2D]:
+    """What the lines of `_draw_per_pair` mean."""
+    names = [f"pair {n + 1}: {covered or 'none'}" for n, covered in enumerate(summary["covers"])]
+    pairs = [Line2D([], [], color=_colour(n), label=name) for n, name in enumerate(names)]
+    kinds = (("-", "against other best responses"), ("--", "against other teammates"))
+    return pairs + [Line2D([], [], color="black", linewidth=0.9, linestyle=style, label=kind) for style, kind in kinds]
+
+
+def _colour(member: int) -> str:
+    return MEMBER_COLOURS[member % len(MEMBER_COLOURS)]
 
 
 def _draw_returns(ax: Axes, steps: np.ndarray, rows: list[dict[str, Any]]) -> None:
@@ -137,6 +152,5 @@ def _draw_per_pair(ax: Axes, steps: np.ndarray, records: list[dict[str, list]], 
         size = values.shape[1]
         for i in range(size):
             others = [j for j in range(size) if j != i]
-            colour = MEMBER_COLOURS[i % len(MEMBER_COLOURS)]
-            ax.plot(steps, values[:, i, others], style, color=colour, linewidth=0.9, alpha=0.8)
+            ax.plot(steps, values[:, i, others], style, color=_colour(i), linewidth=0.9, alpha=0.8)
     ax.set(ylabel=label)
