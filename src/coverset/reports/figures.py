@@ -119,8 +119,11 @@ def _pair_keys(summary: dict[str, Any]) -> list[Line2D]:
     """What the lines of `_draw_per_pair` mean."""
     names = [f"pair {n + 1}: {covered or 'none'}" for n, covered in enumerate(summary["covers"])]
     pairs = [Line2D([], [], color=_colour(n), label=name) for n, name in enumerate(names)]
-    kinds = (("-", "against other best responses"), ("--", "against other teammates"))
-    return pairs + [Line2D([], [], color="black", linewidth=0.9, linestyle=style, label=kind) for style, kind in kinds]
+    kinds = [
+        Line2D([], [], color="black", linewidth=0.9, linestyle="-", label="against other best responses"),
+        Line2D([], [], color="black", linewidth=0.9, linestyle="--", label="against other teammates"),
+    ]
+    return pairs + kinds
 
 
 def _colour(member: int) -> str:
