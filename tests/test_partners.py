@@ -8,6 +8,7 @@ import jax
 import pytest
 
 from coverset.adhoc.agent import AdHocPolicy, create_actor
+from coverset.adhoc.exported import export_agent
 from coverset.adhoc.saved import save_agent
 from coverset.cli.main import run
 from coverset.partners import find_partner, other_seeds, read_run, seed_directories
@@ -141,3 +142,44 @@ def test_an_unknown_learner_is_told_the_known(matrix: Path, capsys) -> None:
     sentence = refusal(capsys, "evaluate", matrix, "--learner", "rl3")
     assert "learner must be one of feedforward, plastic, rl2, got 'rl3'. Did you mean 'rl2'?" in sentence
     assert f"coverset train {matrix} --learner plastic" in refusal(capsys, "evaluate", matrix, "--learner", "plastic")
+
+
+MISFITS = {"observations": (2, 3), "actions": (1, 4)}
+"""Numbers read and actions of agents that say they are for the matrix game, which has one and three."""
+
+
+@pytest.fixture(scope="module")
+def misfits(tmp_path_factory) -> dict[tuple[str, str], Path]:
+    """Agents of other shapes than the game they name, exported and saved."""
+    root, found = tmp_path_factory.mktemp("misfits"), {}
+    for wrong, (reads, chooses) in MISFITS.items():
+        actor = create_actor(jax.random.key(0), reads, chooses, (4,), 4, recurrent=True)
+        file = root / wrong / "agent.safetensors"
+        about = {"env": "matrix", "env_parameters": {}, "seat": 0, "learner": "rl2"}
+        save_agent(file, AdHocPolicy(actor, chooses, 1.0), about)
+        found[wrong, "saved"], found[wrong, "exported"] = file, export_agent(file)
+    return found
+
+
+@pytest.mark.parametrize("wrong", MISFITS)
+@pytest.mark.parametrize("kind", ["exported", "saved"])
+@pytest.mark.parametrize("command", ["evaluate", "train", "crossplay"])
+def test_agents_of_another_shape_are_refused(
+    matrix: Path, misfits: dict[tuple[str, str], Path], capsys, command: str, kind: str, wrong: str
+) -> None:
+    agent, run_of_two = misfits[wrong, kind], matrix / "seed-0"
+    words = {
+        "evaluate": (run_of_two, "--partners", agent, *EVALUATE),
+        "train": (run_of_two, "--partners", "teammates", agent, "--learner", "feedforward"),
+        "crossplay": (agent, "H1", "--trials", "2", "--episodes", "1", "--out", matrix / "returns.png"),
+    }
+    before = sorted(matrix.rglob("*"))
+    reads, chooses = MISFITS[wrong]
+    sentence = refusal(capsys, command, *words[command])
+    assert f"{agent} reads {reads} numbers and chooses among {chooses} actions, but seat" in sentence
+    assert sorted(matrix.rglob("*")) == before
+
+
+def test_an_agent_of_another_shape_is_not_evaluated(matrix: Path, misfits: dict[tuple[str, str], Path], capsys) -> None:
+    shutil.copy(misfits["actions", "saved"], matrix / "seed-0" / "rl2")
+    assert "chooses among 4 actions, but seat 0 has 1 and 3" in refusal(capsys, "evaluate", matrix, "--seeds", "0")

@@ -15,6 +15,7 @@ from coverset.partners import (
     HEURISTICS,
     OTHER_SEEDS,
     GenerationRun,
+    check_fits,
     check_origin,
     find_partner,
     other_seeds,
@@ -63,6 +64,7 @@ def evaluate(
         policy, about = load_agent_policy(agent)
         check_origin(str(agent), agent, about, run.environment)
         seat, known = about["seat"], heuristics(run.environment)
+        check_fits(str(agent), policy, run.environment, seat=seat)
         held_out = _held_out(run, partners, seat=1 - seat)
         record = evaluate_agent(
             jax.random.fold_in(jax.random.key(seed), HELD_OUT_STREAM),

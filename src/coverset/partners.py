@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from coverset.adapters.guests import load_guest
-from coverset.adhoc.exported import load_any_agent
+from coverset.adhoc.exported import load_any_agent, shape_of
 from coverset.adhoc.pool import PartnerPool
 from coverset.checks import of_type
 from coverset.envs import registry
@@ -216,15 +216,13 @@ def check_same_environment(source: str, about: dict[str, Any], environment: Envi
 
 
 def check_fits(source: str, policy: Policy, environment: Environment, *, seat: int) -> None:
-    """Raise unless a network reads this environment's observations and chooses among a seat's actions."""
-    mlp = getattr(policy, "mlp", None)
-    if mlp is None:
-        return
-    reads, chooses = mlp.sizes[0], mlp.sizes[-1]
-    if reads != environment.observation_size or chooses != environment.num_actions[seat]:
+    """Raise unless a saved policy reads this environment's observations and chooses among a seat's actions."""
+    reads, chooses = shape_of(policy)
+    wanted = environment.observation_size, environment.num_actions[seat]
+    if (reads, chooses) != wanted:
         raise ValueError(
-            f"{source} reads {reads} numbers and chooses among {chooses} actions, but seat {seat} has "
-            f"{environment.observation_size} and {environment.num_actions[seat]}."
+            f"{source} reads {reads} numbers and chooses among {chooses} actions, but seat {seat} has {wanted[0]} and "
+            f"{wanted[1]}."
         )
 
 

@@ -32,6 +32,7 @@ from coverset.adhoc.agent import AdHocPolicy, feature_size
 from coverset.adhoc.plastic import PlasticPolicy
 from coverset.adhoc.saved import load_agent_policy
 from coverset.policies.base import Policy
+from coverset.policies.networks import NetworkPolicy
 from coverset.storage import DamagedFile, write_bytes
 from coverset.types import Percept, PRNGKey, PyTree
 
@@ -63,7 +64,9 @@ def export_agent(agent: str | Path, out: str | Path | None = None) -> Path:
     if target.is_dir():
         raise ValueError(f"out must be a file, but {target} is a directory.")
     policy, about = load_agent_policy(file)
-    write_bytes(target, _archive(_programs(policy), {"format": FORMAT, **_shapes(policy), **_origin(about)}))
+    size, actions = shape_of(policy)
+    shapes = {"observation_size": size, "num_actions": actions}
+    write_bytes(target, _archive(_programs(policy), {"format": FORMAT, **shapes, **_origin(about)}))
     return target
 
 
@@ -71,13 +74,16 @@ def _origin(about: dict[str, Any]) -> dict[str, Any]:
     return {name: about[name] for name in ("env", "env_parameters", "seat", "seed", "learner") if name in about}
 
 
-def _shapes(policy: Policy) -> dict[str, int]:
-    if isinstance(policy, PlasticPolicy):
-        sizes = policy.library.mlp.sizes
-        return {"observation_size": sizes[0], "num_actions": sizes[-1]}
-    assert isinstance(policy, AdHocPolicy)
-    extra = feature_size(0, policy.num_actions, recurrent=policy.actor.recurrent)
-    return {"observation_size": policy.actor.encoder.sizes[0] - extra, "num_actions": policy.num_actions}
+def shape_of(policy: Policy) -> tuple[int, int]:
+    """How many numbers a policy reads, and among how many actions it chooses; stacked or not."""
+    match policy:
+        case AdHocPolicy(actor=actor, num_actions=actions):
+            return actor.encoder.sizes[0] - feature_size(0, actions, recurrent=actor.recurrent), actor.head.sizes[-1]
+        case PlasticPolicy(library=NetworkPolicy(mlp=mlp)) | NetworkPolicy(mlp=mlp):
+            return mlp.sizes[0], mlp.sizes[-1]
+        case ExportedPolicy():
+            return policy.observation_size, policy.num_actions
+    raise TypeError(f"A policy of type {type(policy).__name__} does not tell its shape.")
 
 
 def _programs(policy: Policy) -> dict[str, bytes]:
@@ -85,8 +91,8 @@ def _programs(policy: Policy) -> dict[str, bytes]:
     start, structure = _flat_memory(policy)
     step = partial(_step, policy, structure)
     (several,) = export.symbolic_shape("n")
-    one = _arguments((), _shapes(policy)["observation_size"], start)
-    many = _arguments((several,), _shapes(policy)["observation_size"], start)
+    size, _ = shape_of(policy)
+    one, many = _arguments((), size, start), _arguments((several,), size, start)
     programs = zip(PARTS, (lambda: start, step, jax.vmap(step)), ((), one, many), strict=True)
     with _no_traces():
         return {

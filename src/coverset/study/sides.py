@@ -9,15 +9,12 @@ import jax
 import jax.numpy as jnp
 
 from coverset.adapters.guests import load_guest
-from coverset.adhoc.agent import AdHocPolicy, feature_size
-from coverset.adhoc.exported import ExportedPolicy, load_any_agent
-from coverset.adhoc.plastic import PlasticPolicy
+from coverset.adhoc.exported import load_any_agent
 from coverset.checks import one_of
 from coverset.envs.base import Environment
 from coverset.evaluation.cross_play import member_count
-from coverset.partners import AGENT_FILE, check_origin, check_trained_seat
+from coverset.partners import AGENT_FILE, check_fits, check_origin, check_trained_seat
 from coverset.policies.base import Policy
-from coverset.policies.networks import NetworkPolicy
 from coverset.policies.population import FORMAT as POPULATION_FORMAT
 from coverset.policies.population import Population, load_population
 from coverset.policies.scripted import heuristics, stack
@@ -94,7 +91,7 @@ def make_side(name: str, saved: Saved | None, env: str, environment: Environment
         check_trained_seat(name, saved.about, environment, seat)
         alone = jax.tree.map(lambda x: jnp.asarray(x)[None], saved.content)
         side = Side(name, alone, (str(saved.about.get("learner", "agent")),))
-    _check_shapes(name, side.policies, environment, seat)
+    check_fits(name, side.policies, environment, seat=seat)
     return side
 
 
@@ -112,25 +109,3 @@ def _check_environment(name: str, saved: Saved, env: str, environment: Environme
     if saved.env != env:
         raise ValueError(f"{name} was made for environment '{saved.env}', not '{env}'.")
     check_origin(name, saved.file, saved.about, environment)
-
-
-def _check_shapes(name: str, policy: Policy, environment: Environment, seat: int) -> None:
-    reads, chooses = _shape(policy)
-    wanted = environment.observation_size, environment.num_actions[seat]
-    if (reads, chooses) != wanted:
-        raise ValueError(
-            f"{name} reads {reads} numbers and chooses among {chooses} actions, but seat {seat} has {wanted[0]} and "
-            f"{wanted[1]}."
-        )
-
-
-def _shape(policy: Policy) -> tuple[int, int]:
-    """How many numbers a policy reads, and among how many actions it chooses."""
-    match policy:
-        case AdHocPolicy(actor=actor, num_actions=actions):
-            return actor.encoder.sizes[0] - feature_size(0, actions, recurrent=actor.recurrent), actions
-        case PlasticPolicy(library=NetworkPolicy(mlp=mlp)) | NetworkPolicy(mlp=mlp):
-            return mlp.sizes[0], mlp.sizes[-1]
-        case ExportedPolicy():
-            return policy.observation_size, policy.num_actions
-    raise TypeError(f"A policy of type {type(policy).__name__} does not tell its shape.")
