@@ -6,20 +6,29 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import coverset
 import pages
+from coverset.adhoc.agent import AdHocPolicy, create_actor
+from coverset.adhoc.saved import load_agent_policy, save_agent
 from coverset.envs.registry import parameters_of
+from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.population import Population, save_population
 from coverset.studio.files import SafeDirectory
 from coverset.studio.recordings import FORMAT, RecordingStore
 from coverset.teammates import methods
+from coverset.types import Percept
 from toy_run import untrained
 
 ELSEWHERE = {
     "README.md": "test_readme.py",
     "docs/certificates.md": "analysis/test_certificate.py",
     "docs/ecosystem.md": "adapters/test_ecosystem_page.py",
+    "docs/files.md": "docs/test_python_blocks.py",
     "docs/solver.md": "analysis/test_examples.py",
     "docs/your-own-environment.md": "test_tutorial.py",
 }
@@ -52,6 +61,18 @@ def exported_agent() -> None:
     coverset.export_agent("run/seed-0/plastic", "agent.zip")
 
 
+def saved_networks() -> None:
+    """A population with waves and a rectifier, and an agent with memory, as one run would have written them."""
+    place, about = Path("runs/matrix-lbrdiv-fast/seed-0"), {"env": "matrix", "env_parameters": {}, "seed": 0}
+    halves = [
+        NetworkPolicy(jax.vmap(lambda key: MLP.create(key, (2, 8, 6, 3), waves=1.0))(jax.random.split(key, 2)))
+        for key in jax.random.split(jax.random.key(0))
+    ]
+    save_population(place / "policies.safetensors", Population(*halves), about)
+    actor = create_actor(jax.random.key(1), 2, 3, (5,), 4, recurrent=True)
+    save_agent(place / "rl2" / "agent.safetensors", AdHocPolicy(actor, 3, 0.5), {**about, "seat": 0})
+
+
 PREPARED: dict[str, Callable[[], None]] = {"docs/studio.md": recorded_trial, "docs/study.md": exported_agent}
 """What must lie there before the blocks of a page can run."""
 
@@ -60,8 +81,8 @@ def python_blocks(page: Path) -> list[pages.Block]:
     return [block for block in pages.blocks(page.read_text()) if block.kind == "python"]
 
 
-def run(page: Path, monkeypatch) -> None:
-    """Run the blocks of a page; those with a title are files, which the others may import."""
+def run(page: Path, monkeypatch) -> dict:
+    """Run the blocks of a page; those with a title are files, which the others may import. Gives what they define."""
     names: dict = {"__name__": page.stem}
     for block in python_blocks(page):
         if block.text.startswith(">>>"):
@@ -74,6 +95,7 @@ def run(page: Path, monkeypatch) -> None:
             exec(code, module.__dict__)
         else:
             exec(code, names)
+    return names
 
 
 def run_session(text: str, names: dict) -> None:
@@ -92,6 +114,19 @@ def test_the_python_of_a_page_runs(name: str, monkeypatch, tmp_path: Path) -> No
     PREPARED.get(name, lambda: None)()
     pages.shrink(monkeypatch)
     run(PAGES[name], monkeypatch)
+
+
+def test_files_are_read_without_coverset_as_with_it(monkeypatch, tmp_path: Path) -> None:
+    """The page compares the population by itself; the agent's numbers are compared here."""
+    monkeypatch.chdir(tmp_path)
+    saved_networks()
+    names = run(PAGES["docs/files.md"], monkeypatch)
+    agent, _ = load_agent_policy(Path(names["file"]))
+    assert isinstance(agent, AdHocPolicy)
+    start = Percept(jnp.ones(2), jnp.float32(0.0), jnp.bool_(True))
+    logits, memory = agent.logits(start, agent.initial_memory())
+    np.testing.assert_allclose(names["logits"], logits, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(names["cell"], memory.cell, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["matrix", "reaching", "foraging"])
