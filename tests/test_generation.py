@@ -209,6 +209,18 @@ def test_finished_runs_are_skipped_and_their_files_left_alone(finished) -> None:
     assert before == {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in out.rglob("*") if path.is_file()}
 
 
+def test_seeds_may_be_added_to_a_run(tmp_path: Path) -> None:
+    """Also with what else a directory may hold: agents, reports, another version's runs."""
+    generate(tmp_path, seeds=(1,))
+    path = tmp_path / "seed-1" / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "versions": {"jax": "0.1"}}))
+    for other in ("seed-1/rl2", "report", "seed-one"):
+        (tmp_path / other).mkdir()
+        (tmp_path / other / "config.json").write_text('{"env": "reaching"}')
+    generate(tmp_path, seeds=(3,))
+    assert [summary["seed"] for summary in generate(tmp_path, seeds=(3, 1), resume=True)] == [3, 1]
+
+
 def test_a_run_killed_after_training_only_finishes(finished, tmp_path: Path) -> None:
     generate(tmp_path, seeds=(1,))
     (tmp_path / "seed-1" / "summary.json").unlink()

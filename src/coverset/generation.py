@@ -133,8 +133,7 @@ def generate(
     loggers = find_logs(logs)
     at_least("checkpoint_seconds", checkpoint_seconds, 0)
     root = Path(out) if out is not None else default_directory(plan)
-    if root.exists() and not root.is_dir():
-        raise ValueError(f"out must be a directory, but {root} is a file.")
+    _check_root(root, plan)
     directories = {seed: RunDirectory(root / f"seed-{seed}") for seed in seeds}
     reporter = reporter or Reporter()
     claim(directories, plan.config, reporter, resume=resume)
@@ -153,6 +152,18 @@ def check_seeds(seeds: Sequence[int]) -> None:
     """Raise unless there are seeds, all different, and each starts a stream of random numbers of its own."""
     if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) > LARGEST_SEED:
         raise ValueError(f"seeds must be different whole numbers from 0 to {LARGEST_SEED}, got {list(seeds)}.")
+
+
+def _check_root(root: Path, plan: Plan) -> None:
+    """Raise unless the runs below `root` are all of this plan: whoever reads it takes them for seeds of one run."""
+    if root.exists() and not root.is_dir():
+        raise ValueError(f"out must be a directory, but {root} is a file.")
+    if RunDirectory(root).config_path.exists():
+        raise ValueError(f"out must not be a run itself, but {root} has a config.json: choose another --out.")
+    for path in sorted(root.glob("seed-*")):
+        seed, run = path.name.removeprefix("seed-"), RunDirectory(path)
+        if seed.isdecimal() and run.config_path.is_file():
+            run.check_same(plan.config(int(seed)), whatever=("seed",))
 
 
 def default_directory(plan: Plan) -> Path:

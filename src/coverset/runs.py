@@ -9,7 +9,7 @@ DIR/seed-0/config.json        everything needed to run it again
 import json
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -98,7 +98,7 @@ class RunDirectory:
             return
         if not self.config_path.is_file():
             raise ValueError(f"out must be empty or a run of coverset, but {self.path} holds other files.")
-        self._check_same(config)
+        self.check_same(config)
         if not resume:
             raise ValueError(f"{self.path} already holds this run: continue it with --resume, or choose another --out.")
 
@@ -110,10 +110,11 @@ class RunDirectory:
     def _is_free(self) -> bool:
         return not self.path.exists() or all(entry.match(TEMPORARY) for entry in self.path.iterdir())
 
-    def _check_same(self, config: dict[str, Any]) -> None:
+    def check_same(self, config: dict[str, Any], *, whatever: Collection[str] = ()) -> None:
+        """Raise unless the run here is the one described by `config`, whatever its versions and the fields named."""
         stored = self.config()
         wanted = jsonable(config)
-        for name in sorted((set(stored) | set(wanted)) - {"versions"}):
+        for name in sorted((set(stored) | set(wanted)) - {"versions", *whatever}):
             if stored.get(name) != wanted.get(name):
                 raise ValueError(
                     f"{self.path} holds another run ({_difference(name, stored.get(name), wanted.get(name))}): "

@@ -160,6 +160,27 @@ def test_another_run_is_left_alone_and_the_difference_named(capsys, tmp_path) ->
     assert contents(tmp_path) == before
 
 
+@pytest.mark.parametrize("resume", [[], ["--resume"]])
+def test_another_run_under_another_seed_is_not_joined(capsys, tmp_path, resume) -> None:
+    claim(tmp_path)
+    before = contents(tmp_path)
+    words = ["matrix", "--method", "brdiv", *toy_run.words(), "--out", str(tmp_path), "--seeds", "1", *resume]
+    sentence = refusal(capsys, *words)
+    assert (
+        f"{tmp_path / 'seed-0'} holds another run (its method is lbrdiv, not brdiv): choose another --out." in sentence
+    )
+    assert contents(tmp_path) == before
+    assert not (tmp_path / "seed-1").exists()
+
+
+def test_a_run_is_no_place_for_runs(capsys, tmp_path) -> None:
+    run_of_seed = claim(tmp_path).parent
+    before = contents(tmp_path)
+    sentence = refusal(capsys, "matrix", *toy_run.words(), "--out", str(run_of_seed))
+    assert f"out must not be a run itself, but {run_of_seed} has a config.json" in sentence
+    assert contents(tmp_path) == before
+
+
 def test_a_run_is_not_started_twice_by_mistake(capsys, tmp_path) -> None:
     claim(tmp_path)
     sentence = refusal(capsys, "matrix", *toy_run.words(), "--out", str(tmp_path))
