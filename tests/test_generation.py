@@ -250,6 +250,26 @@ def test_a_group_killed_while_its_seeds_are_finished_is_the_same_group_again(tmp
         assert outcome(tmp_path / f"seed-{seed}") == bytes_before[seed]
 
 
+def test_a_run_is_not_resumed_in_another_group(tmp_path: Path) -> None:
+    """Its bytes would be others. The sentence names the seeds; in any order they are the same group."""
+    chosen = {"seeds_together": 2}
+    generate(tmp_path / "whole", **chosen, seeds=(3, 1))
+    stopped = tmp_path / "stopped"
+    with pytest.raises(Stopped):
+        generate(stopped, **chosen, seeds=(3, 1), reporter=Witness(stop_after=2))
+    for seed in (1, 3):
+        assert json.loads((stopped / f"seed-{seed}" / "config.json").read_text())["trained_with"] == [3, 1]
+    with pytest.raises(ValueError, match=r"seed-1 trains in one program .* resume it with --seeds 3 1\."):
+        generate(stopped, **chosen, seeds=(1, 2), resume=True)
+    assert not (stopped / "seed-2").exists()
+    witness = Witness()
+    generate(stopped, **chosen, seeds=(0, 1, 3), resume=True, reporter=witness)
+    assert witness.started == [((0,), 0), ((3, 1), 2 * STEPS_PER_CHUNK)]
+    for seed in (1, 3):
+        assert outcome(stopped / f"seed-{seed}") == outcome(tmp_path / "whole" / f"seed-{seed}")
+    assert generate(stopped, **chosen, seeds=(1,), resume=True)[0]["seed"] == 1
+
+
 def test_a_run_that_another_process_trains_is_left_to_it(tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         generate(tmp_path, reporter=Witness(stop_after=1))

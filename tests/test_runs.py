@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from coverset.looping import seed_groups
 from coverset.runs import KEPT_CHECKPOINTS, RunDirectory, from_tensors, to_tensors, versions
 from coverset.storage import DamagedFile
 
@@ -73,6 +74,28 @@ def test_another_run_is_named_by_what_differs(directory: RunDirectory, change: d
     directory.claim(CONFIG)
     with pytest.raises(ValueError, match=f"holds another run .{named}"):
         directory.check_claim({**CONFIG, **change}, resume=resume)
+
+
+def begun(root: Path, **groups: list[int] | None) -> dict[int, RunDirectory]:
+    """Seeds by name, `s0=[0, 1]`; those without a group are free."""
+    directories = {int(name[1:]): RunDirectory(root / name) for name in groups}
+    for directory, group in zip(directories.values(), groups.values(), strict=True):
+        if group is not None:
+            directory.claim({**CONFIG, **({"trained_with": group} if group else {})})
+    return directories
+
+
+def test_seeds_are_grouped_as_they_were_begun_and_the_rest_as_they_come(tmp_path: Path) -> None:
+    """A group killed before all its seeds had a config is whole again; runs that do not say are not mixed with new."""
+    directories = begun(tmp_path, s5=None, s0=[0, 1, 2], s1=None, s2=[0, 1, 2], s3=[], s4=None, s6=None, s7=[], s8=[8])
+    directories[8].summary_path.write_text("{}")
+    assert seed_groups(directories, 2) == [(5, 4), (0, 1, 2), (3, 7), (6,)]
+
+
+def test_a_group_that_cannot_be_had_again_is_refused(tmp_path: Path) -> None:
+    directories = begun(tmp_path, s0=[0, 1], s1=[1])
+    with pytest.raises(ValueError, match=r"s0 was begun in one program with seeds 0 1, but seed 1 was begun otherwise"):
+        seed_groups(directories, 2)
 
 
 def test_other_versions_may_resume(directory: RunDirectory) -> None:

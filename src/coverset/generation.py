@@ -56,7 +56,7 @@ class Plan:
         return Trainer(self.environment, make_rule(self.method, self.settings), self.settings)
 
     def config(self, seed: int) -> dict[str, Any]:
-        """The content of `config.json`."""
+        """The content of `config.json`, but for the seeds that train in one program with this one."""
         return {
             "command": "generate",
             "env": self.environment_name,
@@ -136,7 +136,7 @@ def generate(
     _check_root(root, plan)
     directories = {seed: RunDirectory(root / f"seed-{seed}") for seed in seeds}
     reporter = reporter or Reporter()
-    claim(directories, plan.config, reporter, resume=resume)
+    claim(directories, plan.config, reporter, resume=resume, together=plan.settings.seeds_together)
     train_seeds(
         lambda group: GenerationJob(plan, group),
         directories,

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from coverset.runs import RunDirectory, to_tensors
+from coverset.runs import GROUP, RunDirectory, to_tensors
 from coverset.storage import DamagedFile, read_json, write_json
 from coverset.types import PyTree
 
@@ -106,12 +106,19 @@ class Job(abc.ABC):
 
 
 def claim(
-    directories: dict[int, RunDirectory], config: Callable[[int], dict[str, Any]], reporter: Reporter, *, resume: bool
+    directories: dict[int, RunDirectory],
+    config: Callable[[int], dict[str, Any]],
+    reporter: Reporter,
+    *,
+    resume: bool,
+    together: int,
 ) -> None:
     """Make every seed's directory its run. Nothing is written unless all of them are free, or already are that run."""
     configs = {seed: config(seed) for seed in directories}
     for seed, directory in directories.items():
         directory.check_claim(configs[seed], resume=resume)
+    for group in seed_groups(directories, together):
+        configs |= {seed: {**configs[seed], GROUP: list(group)} for seed in group}
     for seed, directory in directories.items():
         directory.claim(configs[seed])
         if directory.summary() is None and (differences := directory.other_conditions(configs[seed])):
@@ -129,15 +136,12 @@ def train_seeds(
     checkpoint_seconds: float,
     logs: Sequence[Callable[[], MetricsLog]] = (),
 ) -> None:
-    """Train all seeds that are not done, some of them side by side, and finish each.
-
-    Groups are made of all seeds, so that one that was killed while its seeds were finished is the same group again.
-    """
+    """Train all seeds that are not done, some of them side by side, and finish each."""
     waiting = {seed: directory for seed, directory in directories.items() if directory.summary() is None}
     with ExitStack() as held:
         for directory in waiting.values():
             held.enter_context(directory.held())
-        for group in groups(tuple(directories), together):
+        for group in seed_groups(directories, together):
             chosen = {seed: waiting[seed] for seed in group if seed in waiting}
             if chosen:
                 job = make_job(tuple(chosen))
@@ -146,8 +150,39 @@ def train_seeds(
                     job.finish(seed, chosen[seed], state, seconds)
 
 
-def groups(seeds: Sequence[int], size: int) -> Iterable[tuple[int, ...]]:
-    """Seeds that train together."""
+def seed_groups(directories: dict[int, RunDirectory], together: int) -> list[tuple[int, ...]]:
+    """Seeds that train together: runs that were begun as their config says, all others at most `together` at a time.
+
+    Finished runs that say with whom they trained are in no group, as nothing is left to do.
+
+    Raises:
+      ValueError: a run was begun together with seeds that are not at hand.
+    """
+    noted = {seed: directory.group() for seed, directory in directories.items()}
+    begun = {group: seed for seed, group in noted.items() if group and directories[seed].summary() is None}
+    for group, seed in begun.items():
+        _check_at_hand(directories[seed], group, noted)
+    silent = [seed for seed in directories if noted[seed] is None and not any(seed in group for group in begun)]
+    free = [seed for seed in silent if not directories[seed].config_path.is_file()]
+    older = [seed for seed in silent if seed not in free]
+    place = {seed: number for number, seed in enumerate(directories)}
+    return sorted([*begun, *_split(older, together), *_split(free, together)], key=lambda group: place[group[0]])
+
+
+def _check_at_hand(directory: RunDirectory, group: tuple[int, ...], noted: dict[int, tuple[int, ...] | None]) -> None:
+    """Raise unless all seeds of a group are named, and none has been begun otherwise: its program has that size."""
+    named = " ".join(map(str, group))
+    if not set(group) <= set(noted):
+        raise ValueError(f"{directory.path} trains in one program with other seeds: resume it with --seeds {named}.")
+    for seed in group:
+        if noted[seed] not in (None, group):
+            raise ValueError(
+                f"{directory.path} was begun in one program with seeds {named}, but seed {seed} was begun otherwise: "
+                "choose another --out."
+            )
+
+
+def _split(seeds: Sequence[int], size: int) -> Iterable[tuple[int, ...]]:
     return (tuple(seeds[start : start + size]) for start in range(0, len(seeds), size))
 
 

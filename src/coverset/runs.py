@@ -36,6 +36,8 @@ from coverset.types import PyTree
 KEPT_CHECKPOINTS = 3
 THREADS = "NPROC"
 """The environment variable by which XLA can be told how many threads to use."""
+GROUP = "trained_with"
+"""Field of `config.json`: the seeds that train as one program, on whose number the bytes depend as well."""
 VERSIONED = ("coverset", "jax", "jaxlib", "equinox", "optax", "numpy")
 
 
@@ -111,15 +113,23 @@ class RunDirectory:
         return not self.path.exists() or all(entry.match(TEMPORARY) for entry in self.path.iterdir())
 
     def check_same(self, config: dict[str, Any], *, whatever: Collection[str] = ()) -> None:
-        """Raise unless the run here is the one described by `config`, whatever its versions and the fields named."""
+        """Raise unless the run here is the one described by `config`, whatever its versions and the fields named.
+
+        Its group is another matter: `looping.seed_groups` finds it together again.
+        """
         stored = self.config()
         wanted = jsonable(config)
-        for name in sorted((set(stored) | set(wanted)) - {"versions", *whatever}):
+        for name in sorted((set(stored) | set(wanted)) - {"versions", GROUP, *whatever}):
             if stored.get(name) != wanted.get(name):
                 raise ValueError(
                     f"{self.path} holds another run ({_difference(name, stored.get(name), wanted.get(name))}): "
                     "choose another --out."
                 )
+
+    def group(self) -> tuple[int, ...] | None:
+        """The seeds that train in one program with this one; None where there is no run, or one that does not say."""
+        seeds = self.config().get(GROUP) if self.config_path.is_file() else None
+        return tuple(seeds) if isinstance(seeds, list) else None
 
     def other_conditions(self, config: dict[str, Any]) -> str:
         """In words: under which other versions, or with how many other threads, the run was begun; empty if none."""

@@ -51,7 +51,7 @@ class AgentPlan:
     partners: tuple[str, ...]
 
     def config(self, seed: int, generated: dict[str, Any]) -> dict[str, Any]:
-        """The content of the agent's `config.json`."""
+        """The content of the agent's `config.json`, but for the seeds that train in one program with this one."""
         return {
             "command": "train",
             "env": self.environment_name,
@@ -112,7 +112,8 @@ def train(
     pools = {seed: find_partners(run, tuple(partners), seat=1 - seat) for seed, run in runs.items()}
     _check_alike(runs, pools)
     reporter = reporter or Reporter()
-    claim(agents, lambda seed: plan.config(seed, runs[seed].config), reporter, resume=resume)
+    together = 1 if learner == "plastic" else settings.seeds_together
+    claim(agents, lambda seed: plan.config(seed, runs[seed].config), reporter, resume=resume, together=together)
     if learner == "plastic":
         _make_libraries(plan, runs, agents)
         return [agents[seed].summary() or {} for seed in runs]
@@ -120,7 +121,7 @@ def train(
         lambda group: AgentJob(plan, group, [pools[seed] for seed in group]),
         agents,
         reporter,
-        together=settings.seeds_together,
+        together=together,
         checkpoint_seconds=checkpoint_seconds,
         logs=loggers,
     )

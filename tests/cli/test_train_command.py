@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 import toy_run
+from coverset import training
 from coverset.cli.main import run
 from coverset.generation import generate
 
@@ -79,6 +80,18 @@ def test_a_resumed_agent_has_the_same_bytes(trained, tmp_path, capsys):
     assert "--resume" in refused(capsys, "train", str(root), "--seeds", "0", *TOY)
     assert run(["train", str(root), "--seeds", "0", *TOY, "--resume", "--json"]) == 0
     assert {name: (agent / name).read_bytes() for name in before} == before
+
+
+def test_agents_that_train_together_are_resumed_together(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(training, "train_seeds", lambda *arguments, **options: None)
+    for seed in (0, 1, 2):
+        toy_run.untrained(tmp_path / f"seed-{seed}", "matrix")
+    training.train(tmp_path, seeds_together=2)
+    found = [json.loads((tmp_path / f"seed-{seed}" / "rl2" / "config.json").read_text()) for seed in (0, 1, 2)]
+    assert [config["trained_with"] for config in found] == [[0, 1], [0, 1], [2]]
+    with pytest.raises(ValueError, match=r"resume it with --seeds 0 1\."):
+        training.train(tmp_path, seeds=(1, 2), seeds_together=2, resume=True)
+    training.train(tmp_path, seeds=(1, 0), seeds_together=2, resume=True)
 
 
 def test_mistakes_are_named(trained, tmp_path, capsys):
