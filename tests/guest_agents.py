@@ -83,3 +83,50 @@ nothing = 4
 def fails_later(observation, reward, done):
     """An action that there is at the start, none once something was earned."""
     return 0 if reward == 0 else 9
+
+
+def raises(observation, reward, done):
+    return {}["left"]
+
+
+def raises_later(observation, reward, done):
+    """Fails once something was earned, in two lines."""
+    if reward > 0:
+        raise KeyError("corner\nsecond line")
+    return 0
+
+
+def maker_raises():
+    return {}["agent"]
+
+
+class Growing(Fixed):
+    """Remembers one number more at every step."""
+
+    def initial_memory(self):
+        return {"seen": jnp.zeros(1)}
+
+    def act(self, key, percept, memory):
+        return jnp.asarray(self.action), {"seen": jnp.append(memory["seen"], percept.reward)}
+
+
+class Turning(Fixed):
+    """A count that turns into a fraction."""
+
+    def initial_memory(self):
+        return jnp.int32(0)
+
+    def act(self, key, percept, memory):
+        return jnp.asarray(self.action), memory * 0.5
+
+
+class Branching(Fixed):
+    """Plain Python where a compiled program is needed."""
+
+    def act(self, key, percept, memory):
+        return jnp.asarray(0 if percept.first else 1), memory
+
+
+class Memoryless(Fixed):
+    def initial_memory(self):
+        raise RuntimeError("no memory here")

@@ -9,6 +9,12 @@ from typing import Any, Literal, Union, get_args, get_origin
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
 
 
+def raised(error: BaseException) -> str:
+    """The kind of an error and the first line of what it says, for a sentence about somebody else's code."""
+    line = (str(error).strip().splitlines() or [""])[0].rstrip(". ")
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__
+
+
 def at_least(name: str, value: float, minimum: float, why: str = "") -> None:
     """Raise unless `value >= minimum`; NaN is refused too."""
     if not value >= minimum:

@@ -79,6 +79,13 @@ def test_a_plain_function_hears_the_reward_and_where_an_episode_starts() -> None
         ("guest_agents:Wrong", "'guest_agents:Wrong' does not fit the environment"),
         ("guest_agents:nothing", "got int"),
         ("guest_agents:nobody", "partner 'guest_agents:nobody' must name an importable module:function"),
+        ("guest_agents:raises", r"partner 'guest_agents:raises' failed: KeyError: 'left'\.$"),
+        ("guest_agents:maker_raises", r"partner 'guest_agents:maker_raises' cannot be made: KeyError: 'agent'\.$"),
+        ("builtins:min", "partner 'builtins:min' does not tell its parameters"),
+        ("guest_agents:Memoryless", "'guest_agents:Memoryless' does not fit the environment: RuntimeError: no memory"),
+        ("guest_agents:Branching", "'guest_agents:Branching' does not fit the environment: TracerBool"),
+        ("guest_agents:Growing", r"'guest_agents:Growing' .*, float32\[1\] at \['seen'\], got float32\[2\]\.$"),
+        ("guest_agents:Turning", r"'guest_agents:Turning' must hand on .*, int32\[\], got float32\[\]\.$"),
     ],
 )
 def test_what_is_no_agent_is_named(name: str, message: str) -> None:
@@ -98,12 +105,17 @@ def test_agents_train_and_are_evaluated_with_guests(run: Path) -> None:
     assert means["guest_agents:second"] == pytest.approx(means["H2"], abs=5 * error), "both always play action 2"
 
 
-def test_a_guest_that_fails_while_playing_is_named(run: Path, capsys) -> None:
-    partner = "guest_agents:fails_later"
-    assert command(["evaluate", str(run), "--seeds", "0", "--partners", partner, "--trials", "2"]) == 2
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        f"coverset: partner '{partner}' must choose an action from 0 to 2, got 9."
-    )
+@pytest.mark.parametrize(
+    ("partner", "fault"),
+    [
+        ("guest_agents:fails_later", "must choose an action from 0 to 2, got 9."),
+        ("guest_agents:raises_later", r"failed: KeyError: 'corner\nsecond line'."),
+    ],
+)
+def test_a_guest_that_fails_while_playing_is_named(run: Path, capsys, partner: str, fault: str) -> None:
+    words = ["crossplay", str(run / "seed-0"), partner, "--trials", "2", "--episodes", "40"]
+    assert command(words) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"coverset: partner '{partner}' {fault}"
 
 
 def test_other_seeds_and_whole_runs_are_partners(run: Path) -> None:

@@ -95,5 +95,26 @@ def test_what_is_no_such_environment_is_named() -> None:
         overcooked("kitchen")
     with pytest.raises(ValueError, match="must make a JaxMARL environment, got MatrixGame"):
         JaxMarl("coverset.envs.matrix:MatrixGame", horizon=3)
-    with pytest.raises(ValueError, match="size must be at least 5 as Jumanji demands, got 4"):
-        JumanjiForaging(size=4)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "allowed"),
+    [
+        ("size", 4, "be at least 5 as Jumanji demands"),
+        ("num_objects", 0, "lie between 1 and 6"),
+        ("num_objects", 7, "lie between 1 and 6"),
+        ("num_objects", 50, "lie between 1 and 6"),
+        ("sight", 0, "be at least 1"),
+        ("max_level", 0, "be at least 2 as Jumanji demands"),
+        ("max_level", 1, "be at least 2 as Jumanji demands"),
+        ("penalty", float("nan"), "be a finite number"),
+    ],
+)
+def test_what_jumanji_cannot_make_is_named(field: str, value: float, allowed: str) -> None:
+    with pytest.raises(ValueError, match=f"^{field} must {allowed}, got {value}"):
+        JumanjiForaging(**{field: value})
+
+
+@pytest.mark.parametrize(("size", "most"), [(5, 1), (6, 2), (8, 6)])
+def test_jumanji_makes_as_many_objects_as_we_allow(size: int, most: int) -> None:
+    assert JumanjiForaging(size=size, num_objects=most).observation_size == 3 * (most + 2)

@@ -9,6 +9,7 @@ import pytest
 import coverset
 import toy_run
 from coverset.adapters.logs import find_logs, numbers
+from coverset.cli.main import run
 from coverset.looping import Stopped
 from toy_run import CHUNKS, Witness
 
@@ -101,6 +102,20 @@ def wandb_rows(directory: Path) -> list[dict]:
     records = [Record.FromString(content) for content in wandb_records(place.read_bytes())]
     rows = [record.history.item for record in records if record.WhichOneof("record_type") == "history"]
     return [{item.key or item.nested_key[0]: json.loads(item.value_json) for item in row} for row in rows]
+
+
+def test_wandb_without_a_login_is_told_in_one_sentence(tmp_path: Path, monkeypatch, capsys) -> None:
+    import wandb
+
+    def refuse(**_):
+        raise wandb.errors.UsageError("No API key configured.\nUse `wandb login` to log in.")
+
+    monkeypatch.setattr(wandb, "init", refuse)
+    assert run(["generate", "matrix", *toy_run.words(), "--log", "wandb", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "coverset: log 'wandb' cannot start: log in with `wandb login`, or set WANDB_MODE=offline "
+        "(UsageError: No API key configured)."
+    )
 
 
 def test_wandb_holds_every_row_once_after_a_setback(tmp_path: Path, monkeypatch) -> None:

@@ -176,6 +176,18 @@ def test_what_cannot_be_adapted_is_named(name: str, message: str) -> None:
         from_parallel(name, horizon=4)
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("NoSuchGame-v0", r"id 'NoSuchGame-v0' must name an environment that Gymnasium can make, but NameNotFound: .*"),
+        ("nowhere:Game-v0", r"id 'nowhere:Game-v0' must name .*, but ModuleNotFoundError: .*"),
+    ],
+)
+def test_an_id_that_gymnasium_does_not_know_is_named(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{message}\.$"):
+        from_parallel("coverset.adapters.gymnasium:parallel_env", horizon=4, id=name)
+
+
 def test_an_environment_whose_seed_decides_nothing_is_found_out() -> None:
     with pytest.raises(ValueError, match=r"reset\(seed\) of 'parallel_games:Forgetful' must decide the whole episode"):
         from_parallel("parallel_games:Forgetful", horizon=4)

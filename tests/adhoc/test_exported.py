@@ -172,11 +172,26 @@ def test_programs_that_call_outside_are_refused(files: dict[str, Path], tmp_path
         load_exported(caller)
 
 
+def encrypted(archive: bytes) -> bytes:
+    """A zip file whose entries say that they are encrypted: the first bit of their flags, in both of their headers."""
+    data = bytearray(archive)
+    for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        place = data.find(mark)
+        while place >= 0:
+            data[place + offset] |= 1
+            place = data.find(mark, place + 4)
+    return bytes(data)
+
+
 def test_damage_and_other_files_are_named(files: dict[str, Path], tmp_path: Path) -> None:
     garbled = changed(files["rl2"], tmp_path / "garbled.zip", step=b"nothing")
     for path in (garbled, files["rl2"].parent / "agent.safetensors"):
         with pytest.raises(DamagedFile, match=path.name):
             load_exported(path)
+    locked = tmp_path / "locked.zip"
+    locked.write_bytes(encrypted(files["rl2"].read_bytes()))
+    with pytest.raises(DamagedFile, match=r"locked\.zip .*: RuntimeError: File 'about.json' is encrypted"):
+        load_exported(locked)
     with pytest.raises(FileNotFoundError, match="does not exist"):
         load_exported(tmp_path / "nowhere.zip")
     with pytest.raises(ValueError, match="holds no agent"):

@@ -17,8 +17,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from coverset.adapters.host import call_host
+from coverset.checks import raised
 from coverset.envs.base import Environment
-from coverset.envs.registry import import_named
+from coverset.envs.registry import call_named, import_named
 from coverset.policies.base import Policy
 from coverset.types import Percept, PRNGKey, PyTree
 
@@ -41,8 +42,11 @@ class HostPolicy(Policy):
         return call_host(self.checked, jax.ShapeDtypeStruct((), jnp.int32), *percept), memory
 
     def checked(self, observation: np.ndarray, reward: Any, first: Any) -> int:
-        """The function's action, or a ValueError if it is none."""
-        action = self.function(observation, float(reward), bool(first))
+        """The function's action, or a ValueError if it is none or the function fails."""
+        try:
+            action = self.function(observation, float(reward), bool(first))
+        except Exception as error:
+            raise ValueError(f"partner '{self.name}' failed: {raised(error)}.") from error
         try:
             number = operator.index(action)
         except TypeError:
@@ -86,21 +90,24 @@ def _made(name: str, found: Any, environment: Environment) -> Policy | Acts:
     wanted = "a Policy, a function (observation, reward, done) -> action, or a function that makes one of them"
     if not callable(found):
         raise ValueError(f"partner '{name}' must name {wanted}, got {type(found).__name__}.")
-    match _required(found):
+    match _required(name, found):
         case 3:
             return cast(Acts, found)
         case 0:
-            return _made(name, found(), environment)
+            return _made(name, call_named("partner", name, found), environment)
         case 1:
-            return _made(name, found(environment), environment)
+            return _made(name, call_named("partner", name, found, environment), environment)
         case number:
             raise ValueError(f"partner '{name}' must name {wanted}, got a function of {number} parameters.")
 
 
-def _required(function: Callable[..., Any]) -> int:
+def _required(name: str, function: Callable[..., Any]) -> int:
     """Number of parameters without a default."""
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    parameters = inspect.signature(function).parameters.values()
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"partner '{name}' does not tell its parameters: {raised(error)}.") from error
     return sum(parameter.default is parameter.empty and parameter.kind not in kinds for parameter in parameters)
 
 
@@ -114,19 +121,30 @@ def _try(name: str, policy: Policy, environment: Environment, seat: int) -> None
     key = jax.random.key(0)
     observation = environment.observe(environment.reset(key))[seat]
     percept = Percept(observation, jnp.float32(0.0), jnp.bool_(True))
-    memory = policy.initial_memory()
     if isinstance(policy, HostPolicy):
         policy.checked(*map(np.asarray, percept))
         return
     try:
-        action, remembered = policy.act(key, percept, memory)
-    except (TypeError, ValueError) as error:
-        line = (str(error).splitlines() or [""])[0].rstrip(".")
-        raise ValueError(f"partner '{name}' does not fit the environment: {line}.") from error
+        memory = policy.initial_memory()
+        _, remembered = jax.eval_shape(policy.act, key, percept, memory)
+        action, _ = policy.act(key, percept, memory)
+    except Exception as error:  # whatever an agent of others may raise
+        raise ValueError(f"partner '{name}' does not fit the environment: {raised(error)}.") from error
+    _check_memory(name, jax.eval_shape(policy.initial_memory), remembered)
     if jnp.shape(action) != () or not jnp.issubdtype(jnp.result_type(action), jnp.integer):
         raise ValueError(f"partner '{name}' must choose a whole number, got {action!r}.")
     if not 0 <= int(action) < environment.num_actions[seat]:
         last = environment.num_actions[seat] - 1
         raise ValueError(f"partner '{name}' must choose an action from 0 to {last}, got {int(action)}.")
-    if jax.tree.structure(memory) != jax.tree.structure(remembered):
-        raise ValueError(f"partner '{name}' must hand on a memory of the form that initial_memory gives.")
+
+
+def _check_memory(name: str, initial: PyTree, remembered: PyTree) -> None:
+    """Raise unless memory keeps its tree, shapes and types over a step: no loop can carry another."""
+    wanted = f"partner '{name}' must hand on a memory of the form that initial_memory gives"
+    if jax.tree.structure(initial) != jax.tree.structure(remembered):
+        raise ValueError(f"{wanted}, {jax.tree.structure(initial)}, got {jax.tree.structure(remembered)}.")
+    for (path, before), after in zip(jax.tree.leaves_with_path(initial), jax.tree.leaves(remembered), strict=True):
+        if (before.shape, before.dtype) != (after.shape, after.dtype):
+            shapes = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in (before, after)]
+            place = f" at {jax.tree_util.keystr(path)}" if path else ""
+            raise ValueError(f"{wanted}, {shapes[0]}{place}, got {shapes[1]}.")

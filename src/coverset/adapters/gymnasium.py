@@ -10,6 +10,8 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
+from coverset.checks import raised
+
 
 class TupleParallel(ParallelEnv[str, Any, Any]):
     """A Gymnasium environment with tuple spaces as a parallel environment of agents `agent_0`, `agent_1`, ..."""
@@ -64,6 +66,9 @@ class TupleParallel(ParallelEnv[str, Any, Any]):
 
 def parallel_env(id: str, **arguments: Any) -> TupleParallel:
     """The Gymnasium environment called `id`, such as `lbforaging:Foraging-8x8-2p-2f-coop-v3`."""
-    made = gymnasium.make(id, disable_env_checker=True, **arguments)
+    try:
+        made = gymnasium.make(id, disable_env_checker=True, **arguments)
+    except Exception as error:  # the packages of others are imported and called here
+        raise ValueError(f"id '{id}' must name an environment that Gymnasium can make, but {raised(error)}.") from error
     # Wrappers of `make` look at one agent's spaces alone; the environment within keeps time by itself.
     return TupleParallel(made.unwrapped)

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 
 from coverset.checks import at_least, finite, one_of
 from coverset.envs.base import Environment
-from coverset.envs.registry import import_named
+from coverset.envs.registry import call_named, import_named
 from coverset.types import Actions, Observations, Outcome, PRNGKey, PyTree
 
 with redirect_stdout(sys.stderr):  # it prints while it is imported, and our standard output may be JSON
@@ -134,7 +134,8 @@ def make_overcooked(layout: str, max_steps: int) -> MultiAgentEnv:
 @lru_cache(maxsize=64)
 def _game(adapter: JaxMarl) -> MultiAgentEnv:
     """The environment, or a ValueError that says what kind of environment this is not."""
-    made = import_named("environment", adapter.environment)(**dict(adapter.arguments))
+    maker = import_named("environment", adapter.environment)
+    made = call_named("environment", adapter.environment, maker, **dict(adapter.arguments))
     if not isinstance(made, MultiAgentEnv):
         raise ValueError(f"'{adapter.environment}' must make a JaxMARL environment, got {type(made).__name__}.")
     if len(made.agents) != 2:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from jumanji.environments.routing.lbf.env import LevelBasedForaging
 from jumanji.environments.routing.lbf.generator import RandomGenerator
 
-from coverset.checks import at_least
+from coverset.checks import at_least, between, finite
 from coverset.envs.base import Environment
 from coverset.types import Actions, Observations, Outcome, PRNGKey, PyTree
 
@@ -39,13 +39,13 @@ class JumanjiForaging(Environment):
     size: int = 8
     """Cells along a side."""
     num_objects: int = 2
-    """Objects of an episode."""
+    """Objects of an episode: with a size of 8 at most 6, with 5 at most one."""
     horizon: int = 100
     """Steps until truncation."""
     sight: int = 8
     """Cells that a player sees in each direction, at most `size`."""
     max_level: int = 2
-    """Highest level of a player."""
+    """Highest level of a player, at least 2."""
     force_coop: bool = True
     """Whether every object needs both players."""
     penalty: float = 0.0
@@ -53,8 +53,17 @@ class JumanjiForaging(Environment):
 
     def __post_init__(self) -> None:
         at_least("size", self.size, SMALLEST_GRID, "as Jumanji demands")
+        between("num_objects", self.num_objects, 1, self._most_objects)
         at_least("horizon", self.horizon, 1)
+        at_least("sight", self.sight, 1)
+        at_least("max_level", self.max_level, 2, "as Jumanji demands")
+        finite("penalty", self.penalty)
         _game(self)
+
+    @property
+    def _most_objects(self) -> int:
+        """Jumanji wants five cells away from the walls for each object, and more than two beside them."""
+        return ((self.size - 2) ** 2 - 3) // 5
 
     @property
     def observation_size(self) -> int:

@@ -19,7 +19,7 @@ from coverset.adapters.host import call_host
 from coverset.adapters.replay import Moment, Replays, check_reproducible
 from coverset.checks import at_least, one_of
 from coverset.envs.base import Environment
-from coverset.envs.registry import import_named
+from coverset.envs.registry import call_named, import_named
 from coverset.types import Actions, Observations, Outcome, PRNGKey
 
 SEATS = ("seat_0", "seat_1")
@@ -158,7 +158,8 @@ class FromParallel(Environment):
 
     def make(self) -> Any:
         """A fresh environment on the host; `_seats` checks that it is a ParallelEnv."""
-        return import_named("environment", self.environment)(**dict(self.arguments))
+        maker = import_named("environment", self.environment)
+        return call_named("environment", self.environment, maker, **dict(self.arguments))
 
     def reset(self, key: PRNGKey) -> ReplayState:
         seed = jax.random.bits(key, (), jnp.uint32) & jnp.uint32(LARGEST_SEED)

@@ -13,6 +13,7 @@ from typing import Any
 import wandb
 
 from coverset.adapters.logs import numbers
+from coverset.checks import raised
 from coverset.looping import MetricsLog
 from coverset.runs import RunDirectory
 from coverset.storage import read_json, write_json
@@ -37,16 +38,20 @@ class WandbLog(MetricsLog):
         for old in (directory.path / "wandb").glob(f"offline-run-*-{identity}"):
             shutil.rmtree(old)
         config = directory.config()
-        self._run = wandb.init(
-            project=os.environ.get("WANDB_PROJECT", PROJECT),
-            id=identity,
-            name=f"{directory.path.parent.name}/{directory.path.name}",
-            dir=str(directory.path),
-            config={name: config[name] for name in config if name != "versions"},
-            resume="allow",
-            reinit="create_new",
-            settings=wandb.Settings(silent=True, console="off"),
-        )
+        try:
+            self._run = wandb.init(
+                project=os.environ.get("WANDB_PROJECT", PROJECT),
+                id=identity,
+                name=f"{directory.path.parent.name}/{directory.path.name}",
+                dir=str(directory.path),
+                config={name: config[name] for name in config if name != "versions"},
+                resume="allow",
+                reinit="create_new",
+                settings=wandb.Settings(silent=True, console="off"),
+            )
+        except Exception as error:  # nobody is logged in, no server answers, a setting of its own is wrong
+            hint = "log in with `wandb login`, or set WANDB_MODE=offline"
+            raise ValueError(f"log 'wandb' cannot start: {hint} ({raised(error)}).") from error
         self._sent = self._run.step
         for row in rows:
             self.write(row)

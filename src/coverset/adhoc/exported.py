@@ -31,6 +31,7 @@ from jaxtyping import Array, Int
 from coverset.adhoc.agent import AdHocPolicy, feature_size
 from coverset.adhoc.plastic import PlasticPolicy
 from coverset.adhoc.saved import load_agent_policy
+from coverset.checks import raised
 from coverset.policies.base import Policy
 from coverset.policies.networks import NetworkPolicy
 from coverset.storage import DamagedFile, write_bytes
@@ -191,7 +192,7 @@ def load_exported(path: str | Path) -> ExportedPolicy:
     try:
         programs = {name: export.deserialize(bytearray(data)) for name, data in parts.items()}
     except Exception as error:  # flatbuffers raises whatever its bytes lead it to
-        raise DamagedFile(f"{path} holds a program that cannot be read: {' '.join(str(error).split())}.") from error
+        raise DamagedFile(f"{path} holds a program that cannot be read: {raised(error)}.") from error
     start = _start(path, programs["initial_memory.bin"])
     _check_shapes(path, programs["step.bin"], _arguments((), about["observation_size"], start))
     (several,) = export.symbolic_shape("n")
@@ -221,8 +222,8 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
         with zipfile.ZipFile(path) as archive:
             about = json.loads(archive.read("about.json"))
             parts = {name: archive.read(name) for name in PARTS}
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError) as error:
-        raise DamagedFile(f"{path} is damaged or not an exported agent: {error}.") from error
+    except Exception as error:  # encrypted or packed in another way: the zip format has many
+        raise DamagedFile(f"{path} is damaged or not an exported agent: {raised(error)}.") from error
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise DamagedFile(f"{path} does not hold '{FORMAT}'.")
     for name, kind in (("observation_size", int), ("num_actions", int), ("env", str), ("env_parameters", dict)):

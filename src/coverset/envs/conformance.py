@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
+from coverset.checks import raised
 from coverset.envs.base import Environment, autoreset
 from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, PyTree, Scalar
 
@@ -69,12 +70,7 @@ def _read(environment: Environment, field: str) -> Any:
     try:
         return getattr(environment, field)
     except Exception as error:
-        _fail(environment, field, "have a value", _raised(error))
-
-
-def _raised(error: Exception) -> str:
-    lines = str(error).splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0].rstrip('.')}"
+        _fail(environment, field, "have a value", raised(error))
 
 
 def _is_count(value: object) -> bool:
@@ -126,7 +122,7 @@ def _traced(environment: Environment, field: str, function: Callable[..., Any], 
     try:
         return jax.eval_shape(function, *arguments)
     except Exception as error:  # whatever an outside environment may raise
-        _fail(environment, field, "run under jit", _raised(error))
+        _fail(environment, field, "run under jit", raised(error))
 
 
 def _check_arrays(environment: Environment, state: PyTree) -> None:
@@ -181,7 +177,7 @@ def _check_steps(environment: Environment) -> None:
         try:
             text = environment.render(state)
         except Exception as error:
-            _fail(environment, "render", "return a str", _raised(error))
+            _fail(environment, "render", "return a str", raised(error))
         if not isinstance(text, str):
             _fail(environment, "render", "return a str", type(text).__name__)
 

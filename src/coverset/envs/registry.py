@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Any, get_type_hints
 
-from coverset.checks import of_type, one_of
+from coverset.checks import of_type, one_of, raised
 from coverset.envs.base import Environment
 from coverset.envs.foraging import Foraging
 from coverset.envs.matrix import MatrixGame
@@ -84,8 +84,8 @@ def _factory(name: str) -> Any:
     one_of("environment", name, names())
     try:
         return entry_points(group=ENTRY_POINT_GROUP)[name].load()
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"environment '{name}' is installed but cannot be loaded: {error}.") from error
+    except Exception as error:  # whatever the code of others may raise
+        raise ValueError(f"environment '{name}' is installed but cannot be loaded: {raised(error)}.") from error
 
 
 def import_named(role: str, name: str) -> Any:
@@ -93,8 +93,20 @@ def import_named(role: str, name: str) -> Any:
     module_name, _, function_name = name.partition(":")
     try:
         return getattr(importlib.import_module(module_name), function_name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"{role} '{name}' must name an importable module:function, but {error}.") from error
+    except Exception as error:  # whatever a module of others may raise while it is imported
+        plain = isinstance(error, ImportError | AttributeError | ValueError)
+        cause = str(error) if plain else raised(error)
+        raise ValueError(f"{role} '{name}' must name an importable module:function, but {cause}.") from error
+
+
+def call_named(role: str, name: str, function: Callable[..., Any], *arguments: Any, **parameters: Any) -> Any:
+    """What a function of others gives; where it fails, a ValueError names it. Its own ValueErrors are sentences."""
+    try:
+        return function(*arguments, **parameters)
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{role} '{name}' cannot be made: {raised(error)}.") from error
 
 
 def _call(name: str, factory: Any, parameters: dict[str, Any]) -> Any:
@@ -105,7 +117,8 @@ def _call(name: str, factory: Any, parameters: dict[str, Any]) -> Any:
         if known is not None and parameter not in known:
             raise ValueError(f"Environment '{name}' takes {', '.join(known) or 'no parameters'}, got '{parameter}'.")
         of_type(parameter, parameters[parameter], types.get(parameter))
-    return factory(**{parameter: _tuples(value) for parameter, value in parameters.items()})
+    given = {parameter: _tuples(value) for parameter, value in parameters.items()}
+    return call_named("environment", name, factory, **given)
 
 
 def _accepted(factory: Callable[..., Any]) -> list[str] | None:

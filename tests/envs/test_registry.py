@@ -1,0 +1,49 @@
+"""Names that become environments: code of others that fails is named in one sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from coverset.adapters.guests import load_guest
+from coverset.cli.main import run
+from coverset.envs.matrix import MatrixGame
+from coverset.envs.registry import make
+
+BROKEN = {
+    "syntax": ("def game(:\n", r"but SyntaxError: .*"),
+    "name": ("game = unheard_of\n", r"but NameError: name 'unheard_of' is not defined"),
+    "exits": ("raise RuntimeError('first line\\nsecond line')\n", r"but RuntimeError: first line"),
+    "import": ("import unheard_of\n", r"but No module named 'unheard_of'"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_module_that_cannot_be_imported_is_named(kind: str, tmp_path: Path, monkeypatch) -> None:
+    text, cause = BROKEN[kind]
+    name = f"broken_{kind}:game"
+    (tmp_path / f"broken_{kind}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match=rf"^environment '{name}' must name an importable module:function, {cause}\.$"):
+        make(name)
+    with pytest.raises(ValueError, match=rf"^partner '{name}' must name an importable module:function, {cause}\.$"):
+        load_guest(name, MatrixGame(), seat=1)
+
+
+@pytest.mark.parametrize(
+    ("body", "cause"),
+    [("{}['board']", "KeyError: 'board'"), ("[][3]", "IndexError: list index out of range"), ("1 / 0", "ZeroDiv")],
+)
+def test_a_factory_that_fails_is_named(body: str, cause: str, tmp_path: Path, monkeypatch, capsys) -> None:
+    module = f"failing_{cause.partition(':')[0].lower()}"
+    (tmp_path / f"{module}.py").write_text(f"def game():\n    return {body}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert run(["generate", f"{module}:game", "--out", str(tmp_path / "out")]) == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"coverset: environment '{module}:game' cannot be made: {cause}")
+    assert printed.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_sentence_of_the_factory_stays_as_it_is() -> None:
+    with pytest.raises(ValueError, match=r"^horizon must be at least 1, got 0\.$"):
+        make("coverset.envs.matrix:MatrixGame", horizon=0)
