@@ -121,8 +121,9 @@ def test_the_old_file_survives_a_failed_write(tmp_path: Path, monkeypatch, broke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(storage.os, "fsync", fail) if broken == "fsync" else monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left") as failed:
         write_bytes(tmp_path / "file", b"new")
+    assert failed.value.filename == str(tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == b"old"
     assert len(list(tmp_path.iterdir())) == 1
 

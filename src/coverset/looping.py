@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from coverset.runs import GROUP, RunDirectory, to_tensors
+from coverset.runs import GROUP, RunDirectory, remove_new, to_tensors
 from coverset.storage import DamagedFile, read_json, write_json
 from coverset.types import PyTree
 
@@ -119,12 +119,23 @@ def claim(
         directory.check_claim(configs[seed], resume=resume)
     for group in seed_groups(directories, together):
         configs |= {seed: {**configs[seed], GROUP: list(group)} for seed in group}
+    _claim_all(directories, configs)
     for seed, directory in directories.items():
-        directory.claim(configs[seed])
         if directory.summary() is None and (differences := directory.other_conditions(configs[seed])):
             reporter.warn(
                 f"{directory.path} was begun with {differences}: its results may differ from those of one go."
             )
+
+
+def _claim_all(directories: dict[int, RunDirectory], configs: dict[int, dict[str, Any]]) -> None:
+    """Write every config, or none: where one cannot be written, those before it are taken back."""
+    new: list[Path] = []
+    try:
+        for seed, directory in directories.items():
+            new += directory.claim(configs[seed])
+    except ValueError:
+        remove_new(new)
+        raise
 
 
 def train_seeds(

@@ -9,8 +9,8 @@ DIR/seed-0/config.json        everything needed to run it again
 import json
 import os
 import platform
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -96,6 +96,8 @@ class RunDirectory:
         """Raise unless this directory is free for the run described by `config`, or already is that run."""
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"out must be a directory, but {self.path} is a file.")
+        if self.path.is_symlink() and not self.path.exists():
+            raise ValueError(f"out must be a directory, but {self.path} is a link to nothing.")
         if self._is_free():
             return
         if not self.config_path.is_file():
@@ -104,10 +106,23 @@ class RunDirectory:
         if not resume:
             raise ValueError(f"{self.path} already holds this run: continue it with --resume, or choose another --out.")
 
-    def claim(self, config: dict[str, Any]) -> None:
-        """Make a free directory this run."""
-        if self._is_free():
+    def claim(self, config: dict[str, Any]) -> list[Path]:
+        """Make a free directory this run. Returns what was not there before, in the order of its making.
+
+        Raises:
+          ValueError: it cannot be written; then nothing new is left behind.
+        """
+        if not self._is_free():
+            return []
+        new = [path for path in (self.config_path, self.path, *self.path.parents) if not path.exists()][::-1]
+        try:
             write_json(self.config_path, config)
+        except OSError as error:
+            remove_new(new)
+            raise ValueError(
+                f"out must be a directory that can be written, but {self.path} cannot: {error.strerror}."
+            ) from error
+        return new
 
     def _is_free(self) -> bool:
         return not self.path.exists() or all(entry.match(TEMPORARY) for entry in self.path.iterdir())
@@ -212,6 +227,13 @@ class RunDirectory:
 
     def _checkpoint(self, chunk: int) -> Path:
         return self.path / "checkpoints" / f"{chunk:08d}.safetensors"
+
+
+def remove_new(paths: Sequence[Path]) -> None:
+    """Take back what was made, the last first; directories that have got other contents meanwhile stay."""
+    for path in reversed(paths):
+        with suppress(OSError):
+            path.rmdir() if path.is_dir() else path.unlink()
 
 
 def _record(path: Path) -> dict[str, Any]:

@@ -22,17 +22,24 @@ class DamagedFile(ValueError):
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Replace `path` by `data` at once: a reader sees the old file or the new one, never a part."""
+    """Replace `path` by `data` at once: a reader sees the old file or the new one, never a part.
+
+    Raises:
+      OSError: it cannot be written; names `path`, as nobody knows the temporary file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        try:
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def lock(file: IO[bytes]) -> None:

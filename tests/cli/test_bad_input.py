@@ -127,18 +127,37 @@ def test_a_file_where_the_directory_should_be_is_left_alone(capsys, tmp_path, be
 
 
 def test_a_place_where_nothing_can_be_written_is_named(capsys) -> None:
-    assert "cannot use /proc/coverset" in refusal(capsys, "matrix", "--out", "/proc/coverset")
+    sentence = refusal(capsys, "matrix", "--out", "/proc/coverset")
+    assert "out must be a directory that can be written, but /proc/coverset/seed-0 cannot: No such file" in sentence
 
 
-def test_a_full_disk_is_named(capsys, monkeypatch, tmp_path) -> None:
-    def fail(self, target):
-        raise OSError(28, "No space left on device", str(target))
+@pytest.mark.parametrize("there", [[], ["out/seed-1"], ["out/seed-0", "out/seed-1", "out/mine"]])
+@pytest.mark.parametrize("call", ["open", "replace"])
+def test_where_one_seed_cannot_be_written_none_is(capsys, monkeypatch, tmp_path, call, there) -> None:
+    """The first is written, and taken back with every directory that was not there before."""
+    real = getattr(Path, call)
 
-    monkeypatch.setattr(Path, "replace", fail)
-    sentence = refusal(capsys, "matrix", "--out", str(tmp_path))
-    assert "No space left on device" in sentence
-    assert "config.json" in sentence
-    assert contents(tmp_path) == {}
+    def fail(self, *arguments, **options):
+        if self.parent.name == "seed-1" and self.suffix == ".tmp":
+            raise OSError(28, "No space left on device", str(self))
+        return real(self, *arguments, **options)
+
+    for name in there:
+        (tmp_path / name).mkdir(parents=True)
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.setattr(Path, call, fail)
+    out = tmp_path / "out"
+    sentence = refusal(capsys, "matrix", "--out", str(out), "--seeds", "0..2")
+    wanted = f"out must be a directory that can be written, but {out / 'seed-1'} cannot: No space left on device."
+    assert wanted in sentence
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_link_to_nothing_is_named(capsys, tmp_path) -> None:
+    (tmp_path / "seed-1").symlink_to(tmp_path / "nowhere")
+    sentence = refusal(capsys, "matrix", "--out", str(tmp_path), "--seeds", "0", "1")
+    assert f"out must be a directory, but {tmp_path / 'seed-1'} is a link to nothing." in sentence
+    assert [path.name for path in tmp_path.iterdir()] == ["seed-1"]
 
 
 def claim(out: Path, **changes) -> Path:
