@@ -1,5 +1,7 @@
 """Names that become environments: code of others that fails is named in one sentence."""
 
+import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,7 @@ import pytest
 from coverset.adapters.guests import load_guest
 from coverset.cli.main import run
 from coverset.envs.matrix import MatrixGame
-from coverset.envs.registry import make
+from coverset.envs.registry import NEEDED, make
 
 BROKEN = {
     "syntax": ("def game(:\n", r"but SyntaxError: .*"),
@@ -47,3 +49,20 @@ def test_a_factory_that_fails_is_named(body: str, cause: str, tmp_path: Path, mo
 def test_a_sentence_of_the_factory_stays_as_it_is() -> None:
     with pytest.raises(ValueError, match=r"^horizon must be at least 1, got 0\.$"):
         make("coverset.envs.matrix:MatrixGame", horizon=0)
+
+
+@pytest.mark.parametrize("module", NEEDED)
+def test_an_adapter_whose_package_is_missing_says_what_to_install(module: str, monkeypatch) -> None:
+    package, install = NEEDED[module]
+    for name in [name for name in sys.modules if name == module or name.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    sentence = f"environment '{module}:game' needs the package {package}: install {install}."
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        make(f"{module}:game")
+
+
+def test_every_adapter_of_environments_is_among_them() -> None:
+    adapters = Path(__file__).parents[2] / "src" / "coverset" / "adapters"
+    outside = {path.stem for path in adapters.glob("*.py") if "Needs the " in path.read_text()}
+    assert outside - {"tensorboard", "wandb"} == {module.rpartition(".")[2] for module in NEEDED}

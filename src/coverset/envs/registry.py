@@ -15,6 +15,15 @@ from coverset.envs.reaching import WEIGHTED, Reaching
 
 ENTRY_POINT_GROUP = "coverset.environments"
 
+NEEDED = {
+    "coverset.adapters.gymnasium": ("pettingzoo", "coverset[pettingzoo]"),
+    "coverset.adapters.jaxmarl": ("jaxmarl", "coverset[jaxmarl]"),
+    "coverset.adapters.jumanji": ("jumanji", "coverset[jumanji]"),
+    "coverset.adapters.lbforaging": ("lbforaging", "lbforaging"),
+    "coverset.adapters.pettingzoo": ("pettingzoo", "coverset[pettingzoo]"),
+}
+"""Packages that our adapters need, and what to install for them."""
+
 Factory = Callable[..., Environment]
 
 
@@ -94,6 +103,9 @@ def import_named(role: str, name: str) -> Any:
     try:
         return getattr(importlib.import_module(module_name), function_name)
     except Exception as error:  # whatever a module of others may raise while it is imported
+        if isinstance(error, ModuleNotFoundError) and module_name in NEEDED:
+            package, install = NEEDED[module_name]
+            raise ValueError(f"{role} '{name}' needs the package {package}: install {install}.") from error
         plain = isinstance(error, ImportError | AttributeError | ValueError)
         cause = str(error) if plain else raised(error)
         raise ValueError(f"{role} '{name}' must name an importable module:function, but {cause}.") from error
