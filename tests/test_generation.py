@@ -159,6 +159,25 @@ def test_damaged_checkpoints_are_named_and_passed_over(finished, tmp_path: Path,
     assert outcome(tmp_path / "seed-1") == outcome(finished[0] / "seed-1")
 
 
+@pytest.mark.parametrize(("lost", "goes_on_from"), [(1, CHUNKS - 1), (2, CHUNKS - 2), (9, 0)])
+def test_a_log_that_lost_rows_goes_on_from_the_newest_checkpoint_that_fits(
+    finished, tmp_path: Path, lost: int, goes_on_from: int
+) -> None:
+    """Also at the end of a run, where nothing would be left to train. The last of the rows that are left is torn."""
+    generate(tmp_path, seeds=(1,), checkpoint_seconds=0)
+    run = tmp_path / "seed-1"
+    (run / "summary.json").unlink()
+    rows = (run / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_bytes(b"".join(rows[:-lost]) + rows[-lost][:9])
+    witness = Witness()
+    generate(tmp_path, seeds=(1,), resume=True, reporter=witness)
+    assert witness.started == [((1,), goes_on_from * STEPS_PER_CHUNK)]
+    assert len(witness.warnings) == min(lost, 3)
+    wanted = f"metrics.jsonl holds {CHUNKS - lost} of the {CHUNKS} rows that were logged by the checkpoint of chunk"
+    assert wanted in witness.warnings[0]
+    assert outcome(run) == outcome(finished[0] / "seed-1")
+
+
 def test_seeds_that_train_together_go_on_from_their_newest_common_checkpoint(tmp_path: Path) -> None:
     chosen = {"seeds": (3, 1), "seeds_together": 2}
     generate(tmp_path / "whole", **chosen)
@@ -195,9 +214,18 @@ def test_seeds_whose_constraints_hold_end_while_others_go_on(tmp_path: Path) -> 
     stopped = tmp_path / "stopped"
     with pytest.raises(Stopped):
         generate(stopped, **chosen, reporter=Witness(stop_after=min(ends) + 1))
-    generate(stopped, **chosen, resume=True)
-    for seed in chosen["seeds"]:
-        assert outcome(stopped / f"seed-{seed}") == outcome(tmp_path / "whole" / f"seed-{seed}")
+    lost = tmp_path / "lost"
+    shutil.copytree(stopped, lost)
+    first = RunDirectory(lost / f"seed-{ends.index(min(ends))}")
+    assert first.whole_rows() == min(ends)
+    first.metrics_path.write_bytes(first.metrics_path.read_bytes()[:-1])
+    for out, warnings in ((stopped, []), (lost, [f"holds {min(ends) - 1} of the {min(ends)} rows"])):
+        witness = Witness()
+        generate(out, **chosen, resume=True, reporter=witness)
+        assert len(witness.warnings) == len(warnings)
+        assert all(words in sentence for words, sentence in zip(warnings, witness.warnings, strict=True))
+        for seed in chosen["seeds"]:
+            assert outcome(out / f"seed-{seed}") == outcome(tmp_path / "whole" / f"seed-{seed}")
 
 
 def test_finished_runs_are_skipped_and_their_files_left_alone(finished) -> None:

@@ -1,6 +1,7 @@
 """Run directories: who may use them, and how a run finds its place again."""
 
 import json
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,7 +57,7 @@ def test_a_run_killed_while_its_config_was_written_can_start(directory: RunDirec
     (directory.path / ".config.json.123.tmp").write_text('{"env": ')
     directory.check_claim(CONFIG, resume=resume)
     directory.claim(CONFIG)
-    directory.rewind(0)
+    directory.rewind(0, 0)
     assert entries(directory) == ["config.json"]
 
 
@@ -189,11 +190,32 @@ def test_going_back_forgets_later_rows_and_checkpoints_and_leftovers(directory: 
     with directory.metrics_path.open("ab") as file:
         file.write(b'{"chunk":4,"en')
     (directory.path / "checkpoints" / ".00000004.safetensors.77.tmp").write_text("half")
-    directory.rewind(2)
+    assert directory.whole_rows() == 3
+    directory.rewind(2, 2)
     assert directory.metrics_path.read_bytes() == b'{"chunk":1}\n{"chunk":2}\n'
     assert entries(directory) == ["00000001.safetensors", "00000002.safetensors", "config.json", "metrics.jsonl"]
     directory.save_checkpoint(3, to_tensors(state(3)))
     assert directory.checkpoints() == [1, 2, 3]
+
+
+def test_a_run_that_ended_before_the_checkpoint_keeps_its_fewer_rows(directory: RunDirectory) -> None:
+    directory.claim(CONFIG)
+    for chunk in (1, 2):
+        directory.append_metrics({"chunk": chunk})
+    directory.rewind(4, 2)
+    assert directory.whole_rows() == 2
+    with pytest.raises(DamagedFile, match="holds 2 of the 3 rows"):
+        directory.rewind(4, 3)
+
+
+def test_the_log_reaches_the_disk_before_the_checkpoint(directory: RunDirectory, monkeypatch) -> None:
+    directory.claim(CONFIG)
+    directory.append_metrics({"chunk": 1})
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
+    directory.save_checkpoint(1, to_tensors(state(1)))
+    (checkpoint,) = (directory.path / "checkpoints").iterdir()
+    assert synced == [directory.metrics_path.stat().st_ino, checkpoint.stat().st_ino]
 
 
 @pytest.mark.parametrize("content", [b'{"chunk":1}\n', b'{"chunk":1}\n{"chunk":2}', None])
@@ -202,7 +224,7 @@ def test_a_log_that_lost_rows_is_not_continued(directory: RunDirectory, content:
     if content is not None:
         directory.metrics_path.write_bytes(content)
     with pytest.raises(DamagedFile, match=r"metrics\.jsonl"):
-        directory.rewind(2)
+        directory.rewind(2, 2)
 
 
 def test_a_run_is_done_when_its_summary_is_there(directory: RunDirectory) -> None:

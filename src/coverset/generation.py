@@ -204,6 +204,9 @@ class GenerationJob(Job):
     def over(self, state: TrainState) -> list[bool]:
         return (np.asarray(jax.vmap(self.plan.trainer.progress)(state)) >= 1.0).tolist()
 
+    def rows_written(self, chunk: int, state: TrainState) -> list[int]:
+        return (np.asarray(state.update) // self.plan.settings.updates_per_chunk).tolist()
+
     def row(self, chunk: int, report: tuple[Metrics, PyTree]) -> dict[str, Any]:
         return metrics_row(self.plan.environment, self.plan.settings, chunk, *report)
 

@@ -88,6 +88,11 @@ class Job(abc.ABC):
         del state
         return [False] * len(self.seeds)
 
+    def rows_written(self, chunk: int, state: PyTree) -> Sequence[int]:
+        """How many rows the log of each seed holds after `chunk` chunks: one each, until it ended."""
+        del state
+        return [chunk] * len(self.seeds)
+
     @abc.abstractmethod
     def row(self, chunk: int, report: PyTree) -> dict[str, Any]:
         """A line of the log from one seed's report; it must hold `env_steps` and depend on the training alone."""
@@ -277,16 +282,32 @@ def unstack_state(state: PyTree, count: int) -> list[PyTree]:
 
 
 def _restore(job: Job, directories: dict[int, RunDirectory], reporter: Reporter) -> tuple[int, PyTree]:
-    """The newest state that all seeds of the group have whole, or fresh ones; logs are cut back to it."""
+    """The newest state that all seeds of the group have whole, log and all, or fresh ones; logs are cut back to it."""
     fresh = job.init()
     like = jax.eval_shape(lambda: jax.tree.map(lambda x: x[0], fresh))
     found = [directory.whole_checkpoints(like, reporter.warn) for directory in directories.values()]
-    common = set.intersection(*(set(states) for states in found))
-    chunk = max(common, default=0)
-    state = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(states[chunk] for states in found)) if common else fresh
-    for directory, ended in zip(directories.values(), job.over(state), strict=True):
-        directory.rewind(chunk, ended=ended)
+    chunk, state, rows = 0, fresh, [0] * len(directories)
+    for common in sorted(set.intersection(*map(set, found)), reverse=True):
+        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(states[common] for states in found))
+        written = job.rows_written(common, stacked)
+        if _all_logged(directories, common, written, reporter):
+            chunk, state, rows = common, stacked, written
+            break
+    for directory, count in zip(directories.values(), rows, strict=True):
+        directory.rewind(chunk, count)
     return chunk, state
+
+
+def _all_logged(directories: dict[int, RunDirectory], chunk: int, written: Sequence[int], reporter: Reporter) -> bool:
+    """Whether the logs still hold all rows up to a checkpoint; says which does not."""
+    for directory, count in zip(directories.values(), written, strict=True):
+        if (left := directory.whole_rows()) < count:
+            reporter.warn(
+                f"{directory.metrics_path} holds {left} of the {count} rows that were logged by the checkpoint of "
+                f"chunk {chunk}, which is passed over."
+            )
+            return False
+    return True
 
 
 def _save(directories: dict[int, RunDirectory], chunk: int, state: PyTree) -> None:

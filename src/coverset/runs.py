@@ -175,13 +175,18 @@ class RunDirectory:
             return []
         return [json.loads(line) for line in self.metrics_path.read_text().splitlines()]
 
-    def rewind(self, chunk: int, *, ended: bool = False) -> None:
+    def whole_rows(self) -> int:
+        """Rows of the log that were written to their end."""
+        return self.metrics_path.read_bytes().count(b"\n") if self.metrics_path.exists() else 0
+
+    def rewind(self, chunk: int, rows: int) -> None:
         """Forget what came after the checkpoint that training goes on from: log rows, and checkpoints of no use.
 
-        A run that ended before that checkpoint, beside others that had not, has written all its rows and no more.
+        Args:
+          chunk: the checkpoint's; 0 for the start of the run.
+          rows: how many of the log belong to it, fewer than chunks for a run that ended beside others that went on.
         """
-        if not ended:
-            self._truncate_metrics(chunk)
+        self._truncate_metrics(rows)
         for later in self.checkpoints():
             if later > chunk:
                 self._checkpoint(later).unlink(missing_ok=True)
@@ -199,7 +204,13 @@ class RunDirectory:
         write_bytes(self.metrics_path, b"".join(lines))
 
     def save_checkpoint(self, chunk: int, tensors: dict[str, np.ndarray]) -> None:
-        """Write the state after `chunk` chunks, as `to_tensors` gives it, and drop the oldest beyond a few."""
+        """Write the state after `chunk` chunks, as `to_tensors` gives it, and drop the oldest beyond a few.
+
+        The log reaches the disk first: a checkpoint ahead of its log is of no use.
+        """
+        if self.metrics_path.exists():
+            with self.metrics_path.open("ab") as file:
+                os.fsync(file.fileno())
         save_tensors(self._checkpoint(chunk), tensors, {"chunk": chunk})
         for old in self.checkpoints()[:-KEPT_CHECKPOINTS]:
             self._checkpoint(old).unlink(missing_ok=True)
