@@ -233,7 +233,7 @@ def run_job(
             state, report = job.advance(chunk, state)
             reports = dict(zip(seeds, unstack(jax.device_get(report), len(seeds)), strict=True))
             new = {seed: job.row(chunk, reports[seed]) for seed in training}
-            _check_finite(job, new, reports)
+            _check_finite(job, directories, new, reports)
             write(new)
             rows |= new
             over = job.over(state)
@@ -315,12 +315,15 @@ def _save(directories: dict[int, RunDirectory], chunk: int, state: PyTree) -> No
         directory.save_checkpoint(chunk, tensors)
 
 
-def _check_finite(job: Job, rows: dict[int, dict[str, Any]], reports: dict[int, PyTree]) -> None:
+def _check_finite(
+    job: Job, directories: dict[int, RunDirectory], rows: dict[int, dict[str, Any]], reports: dict[int, PyTree]
+) -> None:
     for seed, row in rows.items():
         if not job.finite(reports[seed]):
             raise TrainingDiverged(
                 f"Training of seed {seed} diverged before step {row['env_steps']:,}: a value is not finite. "
-                "Lower learning_rate, critic_learning_rate or multiplier_rate."
+                "Lower learning_rate, critic_learning_rate or multiplier_rate; a new try needs another --out, or "
+                f"{directories[seed].path} removed."
             )
 
 

@@ -225,5 +225,6 @@ def test_training_that_diverges_says_what_to_lower_and_leaves_no_result(capsys, 
     sentence = refusal(capsys, "matrix", *options, "--out", str(tmp_path))
     assert "Training of seed 0 diverged" in sentence
     assert "learning_rate" in sentence
+    assert f"a new try needs another --out, or {tmp_path / 'seed-0'} removed." in sentence
     left = {path.name for path in contents(tmp_path)}
     assert left <= {"config.json", "metrics.jsonl", "timing.json"}
