@@ -27,6 +27,7 @@ highlight_language = "text"
 default_role = "code"  # a name in single backquotes, as docstrings have it
 
 autodoc_member_order = "bysource"
+autodoc_mock_imports = ["jaxmarl", "jumanji"]  # they print, or start JAX, while they are imported
 autodoc_typehints_format = "short"
 autodoc_default_options = {"undoc-members": True}
 napoleon_google_docstring = True

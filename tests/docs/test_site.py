@@ -1,5 +1,6 @@
 """The site builds without a warning, no link in it is broken, and it has what it promises."""
 
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -61,6 +62,10 @@ def test_the_site(tmp_path: Path) -> None:
     documented = Page(site / "api.html").anchors
     assert {f"coverset.{name}" for name in coverset.__all__} <= documented
     assert "coverset.teammates.pair_weights.PairWeightRule" in documented
+    bridges = (pages.ROOT / "docs" / "ecosystem.md").read_text()
+    taught = re.findall(r"(coverset\.adapters\.\w+)(?::| import )(\w+)", bridges)
+    assert len(taught) > 5
+    assert {".".join(name) for name in taught} <= documented
 
     presets = (site / "presets.html").read_text()
     assert f"{generate_settings('foraging', 'lbrdiv', 'paper').total_steps:,}" in presets

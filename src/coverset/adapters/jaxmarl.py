@@ -42,7 +42,7 @@ class JaxMarl(Environment):
     """
 
     environment: str
-    """`module:function` that makes the environment."""
+    """Module and function that make the environment, with a colon between them."""
     horizon: int
     """Steps of the longest episode; the environment must not end later by itself."""
     reward: str = "mean"
