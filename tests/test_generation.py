@@ -14,7 +14,7 @@ import pytest
 import coverset
 import toy_run
 from coverset.generation import make_plan
-from coverset.looping import Stopped
+from coverset.looping import Clock, Stopped
 from coverset.runs import RunDirectory
 from coverset.storage import load_tensors
 from coverset.teammates.methods import METHODS
@@ -257,6 +257,17 @@ def test_a_run_killed_after_training_only_finishes(finished, tmp_path: Path) -> 
     generate(tmp_path, seeds=(1,), resume=True, reporter=witness)
     assert (witness.started, witness.chunks) == ([((1,), CHUNKS * STEPS_PER_CHUNK)], 0)
     assert outcome(tmp_path / "seed-1") == outcome(finished[0] / "seed-1")
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"train_seconds": "long"}'])
+def test_a_damaged_clock_stops_no_run(tmp_path: Path, content: str) -> None:
+    (tmp_path / "timing.json").write_text(content)
+    (tmp_path / "whole.json").write_text('{"train_seconds": 7.5}')
+    warnings: list[str] = []
+    paths = [tmp_path / "timing.json", tmp_path / "none.json"]
+    assert Clock(paths, 1.0, warnings.append).before == 0.0
+    assert warnings == [f"{paths[0]} is damaged: it must hold train_seconds, a number. Its time is counted from 0."]
+    assert Clock([*paths, tmp_path / "whole.json"], 1.0, warnings.append).before == 7.5
 
 
 def test_a_group_killed_while_its_seeds_are_finished_is_the_same_group_again(tmp_path: Path) -> None:

@@ -222,7 +222,8 @@ def run_job(
     seeds = tuple(directories)
     done, state = _restore(job, directories, reporter)
     reporter.start(job.title, seeds, done * job.steps_per_chunk, job.num_chunks * job.steps_per_chunk)
-    clock = Clock([directory.path / "timing.json" for directory in directories.values()], checkpoint_seconds)
+    timings = [directory.path / "timing.json" for directory in directories.values()]
+    clock = Clock(timings, checkpoint_seconds, reporter.warn)
     rows: dict[int, dict[str, Any]] = {}
     over = job.over(state)
     with _opened(directories, logs) as write:
@@ -330,10 +331,10 @@ def _check_finite(
 class Clock:
     """Training time over all sessions of a group, kept in files of its own: the log must not depend on it."""
 
-    def __init__(self, paths: Sequence[Path], checkpoint_seconds: float) -> None:
+    def __init__(self, paths: Sequence[Path], checkpoint_seconds: float, warn: Callable[[str], None]) -> None:
         self.paths = paths
         self.checkpoint_seconds = checkpoint_seconds
-        self.before = max(map(_seconds_noted, paths))
+        self.before = max(_seconds_noted(path, warn) for path in paths)
         self.started = self.saved = time.monotonic()
 
     def seconds(self) -> float:
@@ -351,11 +352,16 @@ class Clock:
             write_json(path, {"train_seconds": self.seconds()})
 
 
-def _seconds_noted(path: Path) -> float:
+def _seconds_noted(path: Path, warn: Callable[[str], None]) -> float:
+    """Seconds spent before; a damaged file is no reason to stop, as results do not depend on it."""
     if not path.is_file():
         return 0.0
-    content = read_json(path)
+    try:
+        content = read_json(path)
+    except DamagedFile:
+        content = None
     seconds = content.get("train_seconds") if isinstance(content, dict) else None
-    if not isinstance(seconds, int | float):
-        raise DamagedFile(f"{path} must hold train_seconds, a number. Without the file, time is counted from here on.")
-    return float(seconds)
+    if isinstance(seconds, int | float):
+        return float(seconds)
+    warn(f"{path} is damaged: it must hold train_seconds, a number. Its time is counted from 0.")
+    return 0.0
