@@ -9,6 +9,9 @@ from rich.text import Text
 
 from coverset.looping import Reporter
 
+SPEED_SECONDS = 300.0
+"""Over how long speed is told; it takes two chunks, and those of a large game may be a minute apart."""
+
 
 class _Speed(ProgressColumn):
     """Environment steps a second, over the seeds that train together."""
@@ -53,6 +56,7 @@ class TrainingProgress(Reporter):
             _Steps(),
             _Speed(),
             TimeRemainingColumn(compact=True),
+            speed_estimate_period=SPEED_SECONDS,
             console=console,
             disable=quiet or not console.is_terminal,
         )
