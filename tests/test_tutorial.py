@@ -12,10 +12,15 @@ BLOCK = re.compile(r'^```(?P<kind>\w+)(?: title="(?P<file>[^"]+)")?\n(?P<text>.*
 
 
 def follow(directory: Path) -> list[str]:
-    """Write the files and run the commands; gives the output of every command block. pip installs into `site`."""
+    """Write the files and run the commands; gives the output of every command block.
+
+    pip installs into `site` and fetches nothing: it builds with what is installed here. It reads the variable for that
+    the other way round, so 0 stands for no isolation.
+    """
     site = directory / "site"
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environ = {**os.environ, "PATH": path, "PYTHONPATH": str(site), "PIP_TARGET": str(site), "PIP_NO_INDEX": "1"}
+    offline = {"PIP_TARGET": str(site), "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"}
+    environ = {**os.environ, "PATH": path, "PYTHONPATH": str(site), **offline}
     printed = []
     for block in BLOCK.finditer(PAGE.read_text()):
         if block["file"]:
