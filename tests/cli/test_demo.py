@@ -1,9 +1,12 @@
 """`coverset demo` around its long middle: what it clears away before, and what it shows at the end."""
 
 import json
+from functools import partial
 
 import pytest
 
+import toy_run
+from coverset import generation, training
 from coverset.cli import demo
 from coverset.cli.main import run
 from reports.synthetic import write_agent, write_run
@@ -32,6 +35,24 @@ def test_the_demo_ends_in_the_report_and_its_findings(tmp_path, monkeypatch, cap
     assert (out / "report" / "index.html").is_file()
     assert (out / "cross-play.png").is_file()
     assert not earlier.exists()
+
+
+@pytest.mark.slow
+def test_the_middle_of_the_demo_does_the_whole_job(tmp_path, monkeypatch, capsys):
+    """One method as the demo runs it, but with one seed, small networks and few steps."""
+    monkeypatch.setattr(demo, "SEEDS", (0,))
+    monkeypatch.setattr(demo, "AGENT_STEPS", 640)
+    monkeypatch.setattr(generation, "generate", partial(generation.generate, **toy_run.SETTINGS))
+    small = {"hidden_sizes": (4,), "memory_size": 4, "rollout_length": 5, "chunk_steps": 200, "evaluations": 1}
+    monkeypatch.setattr(training, "train", partial(training.train, **small))
+    (summary,) = demo._study(tmp_path, "brdiv", lambda: False)
+    assert (summary["method"], summary["env_steps"]) == ("brdiv", toy_run.SETTINGS["total_steps"])
+    assert "matrix: brdiv, preset fast" in capsys.readouterr().out
+    seed = tmp_path / "seed-0"
+    assert json.loads((seed / "certificate.json").read_text())["method"] == "brdiv"
+    agent = json.loads((seed / "rl2" / "summary.json").read_text())
+    assert (agent["learner"], agent["env_steps"]) == ("rl2", 640)
+    assert set(json.loads((seed / "rl2" / "evaluation.json").read_text())["partners"]) == {f"H{n}" for n in range(1, 7)}
 
 
 def test_a_directory_that_is_no_demo_is_not_emptied(tmp_path):
