@@ -16,18 +16,33 @@ from coverset.policies.base import Policy
 from coverset.policies.scripted import heuristics
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Box.*precision lowered:UserWarning")
-EPISODES, HERE = 100, 2048
+EPISODES = 3
+"""Of a trial, through which memories last; they are fresh at its start, there as here."""
+THERE, HERE = 80, 1024
+"""Trials. They are the unit of the standard errors: episodes of one trial are not independent."""
 SIGMAS = 4.5
 
 
 def agree(environment: Foraging, policies: tuple[Policy, Policy]) -> tuple[float, float]:
-    """Mean returns there and here; they must lie within sampling error of each other."""
-    there = play(environment, tuple(Agent(policy, {}, seed) for seed, policy in enumerate(policies)), episodes=EPISODES)  # pyright: ignore
+    """Mean returns of a trial's episodes there and here; they must lie within sampling error of each other."""
+    there = trials_there(environment, policies)
     seats = [jax.tree.map(lambda x: x[None], policy) for policy in policies]
-    here = np.asarray(cross_play(jax.random.key(1), environment, *seats, trials=HERE).returns).ravel()
-    error = np.hypot(there.std(ddof=1) / EPISODES**0.5, here.std(ddof=1) / HERE**0.5)
+    played = cross_play(jax.random.key(1), environment, *seats, trials=HERE, episodes=EPISODES)
+    here = np.asarray(played.returns)[0, 0].mean(axis=1)
+    error = np.hypot(there.std(ddof=1) / THERE**0.5, here.std(ddof=1) / HERE**0.5)
     assert abs(there.mean() - here.mean()) < SIGMAS * error + 1e-6
     return float(there.mean()), float(here.mean())
+
+
+def trials_there(environment: Foraging, policies: tuple[Policy, Policy]) -> np.ndarray:
+    """Mean returns of trials in the real environment, each with episodes of its own."""
+    first, second = (Agent(policy, {}, seed) for seed, policy in enumerate(policies))
+    means = []
+    for trial in range(THERE):
+        for agent in (first, second):
+            agent.reset()
+        means.append(play(environment, (first, second), episodes=EPISODES, seed=trial * EPISODES).mean())
+    return np.array(means)
 
 
 @pytest.mark.slow

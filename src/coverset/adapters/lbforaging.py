@@ -5,6 +5,7 @@ from their state in the layout of `Foraging.observe`.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -15,6 +16,7 @@ from lbforaging.foraging.environment import ForagingEnv
 
 from coverset.adhoc.saved import Agent
 from coverset.envs.foraging import NOT_COLLECTED, NOWHERE, Foraging, ForagingState
+from coverset.types import Observations
 
 OBJECT_LEVEL = 2
 """Players are of level 1: an object needs both."""
@@ -50,7 +52,6 @@ class RealForaging:
 
     def __init__(self, environment: Foraging) -> None:
         self.environment = environment
-        self.observe = jax.jit(environment.observe)
 
     def reset(self, seed: int) -> Float[np.ndarray, "2 d"]:
         """Start an episode in a fresh environment: theirs looks at the last episode when it spawns."""
@@ -89,7 +90,13 @@ class RealForaging:
             collected_order=jnp.full(self.environment.num_objects, NOT_COLLECTED, jnp.int32),
             time=jnp.int32(self.peer.current_step),
         )
-        return np.asarray(self.observe(state))
+        return np.asarray(_observe(self.environment, state))
+
+
+@partial(jax.jit, static_argnums=0)
+def _observe(environment: Foraging, state: ForagingState) -> Observations:
+    """Traced once for an environment, however many series of episodes are played."""
+    return environment.observe(state)
 
 
 def play(
