@@ -1,5 +1,6 @@
 """Built-in environments keep the contract, and each way of breaking it is named."""
 
+import inspect
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -101,6 +102,11 @@ def different_under_jit(self, state):
     return jnp.full((2, 1), float(isinstance(state.time, jax.core.Tracer))) + 0 * Counting.observe(self, state)
 
 
+def starting(times, chances) -> dict:
+    """An `initial_states` of these times and probabilities."""
+    return {"initial_states": lambda _: (CountState(times), chances)}
+
+
 BREAKS = {
     "hash": ({"__hash__": None}, r"Broken\.__hash__ must give a hash"),
     "observation_size 0": ({"observation_size": 0}, r"observation_size must be an int of at least 1, got 0"),
@@ -123,6 +129,38 @@ BREAKS = {
     "payoffs infinite": (
         {"conventions": ("a",), "convention_payoffs": ((float("inf"),),)},
         "convention_payoffs must hold finite numbers, got inf",
+    ),
+    "payoffs flat": (
+        {"conventions": ("a", "b"), "convention_payoffs": (1.0, 0.0)},
+        r"convention_payoffs must be a rectangular tuple of tuples, got \(1\.0, 0\.0\)",
+    ),
+    "payoffs of text": (
+        {"conventions": ("a",), "convention_payoffs": (("1",),)},
+        "convention_payoffs must hold finite numbers, got '1'",
+    ),
+    "starts without probabilities": (
+        {"initial_states": lambda _: CountState(jnp.zeros(2, jnp.int32))},
+        "initial_states must be None, or a tuple of states and probabilities",
+    ),
+    "starts that fail": ({"initial_states": lambda _: {}["all"]}, "initial_states must have a value, got KeyError"),
+    "starts' probabilities": (
+        starting(jnp.zeros(2, jnp.int32), [0.5, 0.4]),
+        r"initial_states must give probabilities of at least 0 that sum to 1, got a sum of 0\.9",
+    ),
+    "starts below 0": (starting(jnp.zeros(2, jnp.int32), [1.5, -0.5]), "probabilities of at least 0 that sum to 1"),
+    "starts' table": (starting(jnp.zeros(1, jnp.int32), [[1.0]]), r"a vector of probabilities, got float64\[1, 1\]"),
+    "starts not stacked": (
+        starting(jnp.int32(0), [1.0]),
+        r"initial_states\.time must be int32\[1\], got int32\[\]",
+    ),
+    "starts of another number": (
+        starting(jnp.zeros(3, jnp.int32), [0.5, 0.5]),
+        r"initial_states\.time must be int32\[2\], got int32\[3\]",
+    ),
+    "starts' dtype": (starting(jnp.zeros(1), [1.0]), r"initial_states\.time must be int32\[1\], got float32\[1\]"),
+    "starts' tree": (
+        {"initial_states": lambda _: ((jnp.zeros(1, jnp.int32), jnp.zeros(1)), [1.0])},
+        "initial_states must have the tree that reset returns",
     ),
     "empty state": ({"reset": lambda *_: ()}, r"reset must return a tree of arrays, got \(\)"),
     "not under jit": ({"step": branching}, "step must run under jit, got TracerBoolConversionError"),
@@ -198,6 +236,20 @@ def test_a_quick_check_leaves_out_what_needs_steps_by_hand() -> None:
     check_environment(faulty, quick=True)
     with pytest.raises(ValueError, match="observe must be finite"):
         check_environment(broken(observe=lambda *_: jnp.full((2, 1), jnp.inf)), quick=True)
+
+
+def test_a_class_and_other_things_are_refused() -> None:
+    unchecked = inspect.unwrap(check_environment)  # as people have it: types are checked only while tests run
+    with pytest.raises(
+        ValueError, match=r"must be an instance of a class, such as Counting\(\), got the class Counting"
+    ):
+        unchecked(Counting)
+    with pytest.raises(ValueError, match="environment must be a coverset Environment, got str"):
+        unchecked("matrix")
+
+
+def test_starts_that_are_right_pass() -> None:
+    check_environment(broken(**starting(jnp.zeros(2, jnp.int32), [0.25, 0.75])), quick=True)
 
 
 def test_horizon_is_checked_and_the_unbroken_passes() -> None:

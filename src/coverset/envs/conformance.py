@@ -33,9 +33,11 @@ def check_environment(environment: Environment, *, quick: bool = False) -> None:
     Args:
       quick: leave out the steps without `jit`, which take longest: JAX compiles each of their operations by itself.
     """
+    _check_instance(environment)
     _check_fields(environment)
     _check_conventions(environment)
     _check_types(environment)
+    _check_initial_states(environment)
     if not quick:
         _check_steps(environment)
     _check_episodes(environment)
@@ -43,6 +45,14 @@ def check_environment(environment: Environment, *, quick: bool = False) -> None:
 
 def _fail(environment: Environment, field: str, wanted: str, came: object) -> NoReturn:
     raise ValueError(f"{type(environment).__name__}.{field} must {wanted}, got {came}.")
+
+
+def _check_instance(environment: object) -> None:
+    if isinstance(environment, type):
+        name = environment.__name__
+        raise ValueError(f"environment must be an instance of a class, such as {name}(), got the class {name} itself.")
+    if not isinstance(environment, Environment):
+        raise ValueError(f"environment must be a coverset Environment, got {type(environment).__name__}.")
 
 
 def _check_fields(environment: Environment) -> None:
@@ -84,15 +94,16 @@ def _check_conventions(environment: Environment) -> None:
         _fail(environment, "conventions", "be a tuple of strings", repr(names))
     if len(set(names)) != len(names):
         _fail(environment, "conventions", "be distinct names", names)
-    if not isinstance(payoffs, tuple) or len({len(row) for row in payoffs}) > 1:
+    rows = isinstance(payoffs, tuple) and all(isinstance(row, tuple) for row in payoffs)
+    if not rows or len({len(row) for row in payoffs}) > 1:
         _fail(environment, "convention_payoffs", "be a rectangular tuple of tuples", repr(payoffs))
     shape = (len(payoffs), len(payoffs[0]) if payoffs else 0)
     if payoffs and max(shape) != len(names):
         wanted = f"have a row or column for each of the {len(names)} conventions"
         _fail(environment, "convention_payoffs", wanted, f"{shape[0]} rows and {shape[1]} columns")
     for value in itertools.chain(*payoffs):
-        if not math.isfinite(value):
-            _fail(environment, "convention_payoffs", "hold finite numbers", value)
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            _fail(environment, "convention_payoffs", "hold finite numbers", repr(value))
 
 
 def _check_types(environment: Environment) -> None:
@@ -148,6 +159,32 @@ def _check_same_state(environment: Environment, reset: PyTree, stepped: PyTree) 
         _fail(environment, "step state", wanted, jax.tree.structure(stepped))
     for (path, before), after in zip(jax.tree.leaves_with_path(reset), jax.tree.leaves(stepped), strict=True):
         _check_array(environment, f"step state{jax.tree_util.keystr(path)}", after, before)
+
+
+def _check_initial_states(environment: Environment) -> None:
+    """The distribution of starts, where it is given: states as `reset` gives them, stacked, and probabilities."""
+    try:
+        given = environment.initial_states()
+    except Exception as error:
+        _fail(environment, "initial_states", "have a value", raised(error))
+    if given is None:
+        return
+    if not (isinstance(given, tuple) and len(given) == 2):
+        _fail(environment, "initial_states", "be None, or a tuple of states and probabilities", repr(given))
+    states, chances = given[0], np.asarray(given[1])
+    if chances.ndim != 1 or not np.issubdtype(chances.dtype, np.floating):
+        _fail(environment, "initial_states", "give a vector of probabilities", _told(chances))
+    if not ((chances >= 0).all() and math.isclose(chances.sum(), 1.0, abs_tol=1e-6)):
+        _fail(
+            environment, "initial_states", "give probabilities of at least 0 that sum to 1", f"a sum of {chances.sum()}"
+        )
+    start = jax.eval_shape(environment.reset, jax.random.key(0))
+    if jax.tree.structure(start) != jax.tree.structure(states):
+        wanted = f"have the tree that reset returns, {jax.tree.structure(start)}"
+        _fail(environment, "initial_states", wanted, jax.tree.structure(states))
+    for (path, one), several in zip(jax.tree.leaves_with_path(start), jax.tree.leaves(states), strict=True):
+        stacked = jax.ShapeDtypeStruct((len(chances), *one.shape), one.dtype)
+        _check_array(environment, f"initial_states{jax.tree_util.keystr(path)}", several, stacked)
 
 
 class _Start(NamedTuple):
