@@ -17,11 +17,12 @@ from coverset.adhoc.exported import export_agent, load_exported
 from coverset.adhoc.plastic import make_plastic
 from coverset.adhoc.pool import PartnerPool
 from coverset.adhoc.saved import load_agent, load_agent_policy, save_agent
+from coverset.cli.main import run
 from coverset.envs.matrix import MatrixGame
 from coverset.evaluation.cross_play import cross_play, member_count
 from coverset.partners import load_stacked
 from coverset.policies.networks import MLP, NetworkPolicy
-from coverset.policies.population import Population
+from coverset.policies.population import Population, save_population
 from coverset.storage import DamagedFile
 from coverset.types import Percept
 
@@ -134,6 +135,44 @@ def test_it_is_a_partner_among_others(files: dict[str, Path]) -> None:
     actions, _ = pool.act(jax.random.split(jax.random.key(0), (3, 2)), percepts, pool.initial_memories(2))
     assert actions.shape == (3, 2)
     assert actions[1:].tolist() == [[0, 0], [1, 1]]
+
+
+@pytest.mark.parametrize(("role", "seat"), [("best-responses", 0), ("teammates", 1)])
+def test_members_of_a_population_are_exported_one_by_one(role: str, seat: int, tmp_path: Path, capsys) -> None:
+    keys = jax.random.split(jax.random.key(0), (2, 2))
+    halves = Population(
+        *(NetworkPolicy(jax.vmap(lambda key: MLP.create(key, (1, 4, 3), waves=1.0))(half)) for half in keys)
+    )
+    save_population(tmp_path / "policies.safetensors", halves, {"env": "matrix", "env_parameters": {}, "seed": 7})
+    assert run(["export", str(tmp_path), "--role", role, "--member", "2", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["file"] == str(tmp_path / f"{role.removesuffix('s')}-2.zip")
+    loaded = load_exported(told["file"])
+    assert loaded.about == told["about"]
+    assert [loaded.about[name] for name in ("seat", "role", "member", "seed")] == [seat, role, 2, 7]
+    keys = jax.random.split(jax.random.key(1), STEPS)
+    percept = Percept(jnp.ones(1), jnp.float32(0.0), jnp.bool_(True))
+    second = jax.tree.map(lambda x: x[1], halves[seat])
+    chosen = [jax.vmap(lambda k, p=p: p.act(k, percept, p.initial_memory())[0])(keys) for p in (second, loaded)]
+    np.testing.assert_array_equal(*chosen)
+    assert len(set(np.asarray(chosen[0]).tolist())) > 1
+
+
+def test_members_that_are_not_there_are_named(files: dict[str, Path], tmp_path: Path) -> None:
+    save_population(tmp_path / "policies.safetensors", pairs(), ABOUT)
+    with pytest.raises(ValueError, match="member must lie between 1 and 2, got 3"):
+        export_agent(tmp_path, role="teammates", member=3)
+    with pytest.raises(ValueError, match="member must lie between 1 and 2, got 0"):
+        export_agent(tmp_path, role="teammates", member=0)
+    with pytest.raises(ValueError, match="role must be one of best-responses, teammates, got 'partners'"):
+        export_agent(tmp_path, role="partners", member=1)
+    with pytest.raises(
+        ValueError, match="role and member must be given together or not at all, got 'teammates' and None"
+    ):
+        export_agent(tmp_path, role="teammates")
+    with pytest.raises(ValueError, match="holds no population: make one with `coverset generate`"):
+        export_agent(files["rl2"].parent, role="teammates", member=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["policies.safetensors"]
 
 
 def changed(source: Path, target: Path, **parts: bytes) -> Path:

@@ -31,14 +31,17 @@ from jaxtyping import Array, Int
 from coverset.adhoc.agent import AdHocPolicy, feature_size
 from coverset.adhoc.plastic import PlasticPolicy
 from coverset.adhoc.saved import load_agent_policy
-from coverset.checks import raised
+from coverset.checks import between, one_of, raised
 from coverset.policies.base import Policy
 from coverset.policies.networks import NetworkPolicy
+from coverset.policies.population import load_population
 from coverset.storage import DamagedFile, write_bytes
 from coverset.types import Percept, PRNGKey, PyTree
 
 FORMAT = "coverset exported agent 1"
 EXPORT_FILE = "agent.zip"
+SEATS = {"best-responses": 0, "teammates": 1}
+"""Halves of a population, and where they sit."""
 PARTS = ("initial_memory.bin", "step.bin", "steps.bin")
 PLATFORMS = ("cpu", "cuda", "tpu")
 STILL = (1980, 1, 1, 0, 0, 0)
@@ -47,32 +50,61 @@ HARMLESS_CALLS = {"shape_assertion", "cu_threefry2x32_ffi", "annotate_device_pla
 """What a program may call that is not part of it: checks of shapes, and random numbers on graphics cards."""
 
 
-def export_agent(agent: str | Path, out: str | Path | None = None) -> Path:
-    """Write an agent as a file that runs with jax alone.
+def export_agent(
+    agent: str | Path, out: str | Path | None = None, *, role: str | None = None, member: int | None = None
+) -> Path:
+    """Write an agent, or one member of a population, as a file that runs with jax alone.
 
     Args:
-      agent: the directory or the file of an agent that `train` has written.
-      out: where to; `agent.zip` beside the agent if not given.
+      agent: the directory or the file of an agent that `train` has written; with `role` and `member`, those of one seed
+        that `generate` has written.
+      out: where to; if not given `agent.zip` beside the agent, or such as `teammate-1.zip` beside the population.
+      role: half of a population, `teammates` or `best-responses`.
+      member: which of them, counted from 1.
     Returns:
       The path of the file.
     """
     _require_flatbuffers()
+    if (role is None) != (member is None):
+        raise ValueError(f"role and member must be given together or not at all, got {role!r} and {member!r}.")
     path = Path(agent)
-    file = path / "agent.safetensors" if path.is_dir() else path
-    if not file.is_file():
-        raise ValueError(f"{path} holds no agent: make one with `coverset train`.")
-    target = Path(out) if out is not None else file.parent / EXPORT_FILE
+    if role is None or member is None:
+        file, name = _file(path, "agent.safetensors", "agent", "coverset train"), EXPORT_FILE
+        policy, about = load_agent_policy(file)
+    else:
+        file = _file(path, "policies.safetensors", "population", "coverset generate")
+        name = f"{role.removesuffix('s')}-{member}.zip"
+        policy, about = _member(file, role, member)
+    target = Path(out) if out is not None else file.parent / name
     if target.is_dir():
         raise ValueError(f"out must be a file, but {target} is a directory.")
-    policy, about = load_agent_policy(file)
     size, actions = shape_of(policy)
     shapes = {"observation_size": size, "num_actions": actions}
     write_bytes(target, _archive(_programs(policy), {"format": FORMAT, **shapes, **_origin(about)}))
     return target
 
 
+def _file(path: Path, name: str, content: str, command: str) -> Path:
+    """The file that a path means, itself or within a directory."""
+    file = path / name if path.is_dir() else path
+    if not file.is_file():
+        raise ValueError(f"{path} holds no {content}: make one with `{command}`.")
+    return file
+
+
+def _member(file: Path, role: str, member: int) -> tuple[Policy, dict[str, Any]]:
+    """One policy of a population, and what it is for: best responses sit in seat 0, teammates in seat 1."""
+    one_of("role", role, SEATS)
+    population, about = load_population(file)
+    stacked: NetworkPolicy = getattr(population, role.replace("-", "_"))
+    between("member", member, 1, stacked.mlp.weights[0].shape[0])
+    policy = jax.tree.map(lambda x: x[member - 1], stacked)
+    return policy, {**about, "seat": SEATS[role], "role": role, "member": member}
+
+
 def _origin(about: dict[str, Any]) -> dict[str, Any]:
-    return {name: about[name] for name in ("env", "env_parameters", "seat", "seed", "learner") if name in about}
+    names = ("env", "env_parameters", "seat", "seed", "learner", "role", "member")
+    return {name: about[name] for name in names if name in about}
 
 
 def shape_of(policy: Policy) -> tuple[int, int]:

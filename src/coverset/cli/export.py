@@ -8,11 +8,13 @@ import tyro
 
 from coverset.cli.options import read_options
 
-DESCRIPTION = """Write one step of an agent, weights included, as a file that runs with jax and flatbuffers alone. It
-takes (key, observation, reward, done, memory) and gives (action, memory); docs/study.md shows how to call it.
+DESCRIPTION = """Write one step of an agent, or of one member of a population, weights included, as a file that runs
+with jax and flatbuffers alone. It takes (key, observation, reward, done, memory) and gives (action, memory);
+docs/study.md shows how to call it.
 
-Example:
+Examples:
   coverset export runs/matrix-lbrdiv-fast/seed-0/rl2 --out matrix-agent.zip
+  coverset export runs/matrix-lbrdiv-fast/seed-0 --role teammates --member 1
 """
 
 
@@ -21,9 +23,14 @@ class Export:
     """Options of the command."""
 
     agent: tyro.conf.Positional[Path]
-    """Directory or file of an agent made by coverset train."""
+    """Directory or file of an agent made by coverset train; with --role and --member, of a seed made by coverset
+    generate."""
     out: Path | None = None
-    """The file (default: agent.zip beside the agent)."""
+    """The file (default: agent.zip beside the agent, or such as teammate-1.zip beside the population)."""
+    role: str | None = None
+    """Half of a population: teammates or best-responses."""
+    member: int | None = None
+    """Which member of it, counted from 1."""
     json: bool = False
     """Print one JSON object on standard output and nothing else there."""
 
@@ -34,7 +41,7 @@ def main(arguments: list[str]) -> int:
 
     from coverset.adhoc.exported import export_agent, load_exported
 
-    path = export_agent(command.agent, command.out)
+    path = export_agent(command.agent, command.out, role=command.role, member=command.member)
     about = load_exported(path).about
     if command.json:
         print(json.dumps({"file": str(path), "bytes": path.stat().st_size, "about": about}))
