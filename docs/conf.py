@@ -15,7 +15,7 @@ copyright = "the coverset authors, Apache-2.0"
 version = release = installed("coverset")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "settings_tables"]
-exclude_patterns = ["results/data", "results/figures"]
+exclude_patterns = ["results/data", "results/figures", "results/foraging"]
 html_theme = "furo"
 html_title = "coverset"
 html_copy_source = False
@@ -37,14 +37,13 @@ nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(?!coverset\b).*")]  # names of other packages: their pages are elsewhere
 
 TITLED_BLOCK = re.compile(r'^```(\w+) title="([^"]+)"$', re.MULTILINE)
-LINK_TO_REPORT = re.compile(r"\[([^\]]+)\]\(index\.html\)")
+LINK_TO_REPORT = re.compile(r"\[([^\]]+)\]\(([\w/]*\bindex\.html)\)")
 
 
 def adapt(app: Any, page: str, source: list[str]) -> None:
-    """Show the titles of code blocks, and link to the report of the results as a page, not as a download."""
+    """Show the titles of code blocks, and link to reports of the results as pages, not as downloads."""
     source[0] = TITLED_BLOCK.sub(r"```{code-block} \1\n:caption: \2\n", source[0])
-    if page == "results/README":
-        source[0] = LINK_TO_REPORT.sub(r'<a href="index.html">\1</a>', source[0])
+    source[0] = LINK_TO_REPORT.sub(r'<a href="\2">\1</a>', source[0])
 
 
 def copy_report(app: Any, failed: Exception | None) -> None:
