@@ -69,7 +69,11 @@ _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
         "paper": {**_PAPER_REACHING, "margin": 0.2},
         "fast": {**_FAST_REACHING, "margin": 0.2, "multiplier_rate": 0.15, "restart_patience": 100},
     },
-    "weighted-reaching": {"paper": {**_PAPER_REACHING, "margin": 0.5}, "fast": {**_FAST_REACHING, "margin": 0.5}},
+    "weighted-reaching": {
+        "paper": {**_PAPER_REACHING, "margin": 0.5},
+        # With 0.05 pairs may go round the corners for long; with 0.02 one may learn to avoid them all.
+        "fast": {**_FAST_REACHING, "margin": 0.5, "entropy": 0.03},
+    },
     "foraging": {
         "paper": {
             **_PAPER_COMMON,
