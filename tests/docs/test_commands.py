@@ -66,7 +66,7 @@ OF_OTHERS = "coverset.adapters."
 ASIDE = {"generate", "tune"}
 """Commands that must not find what others have left."""
 
-NOT_COMMANDS = {"recording"}
+NOT_COMMANDS = {"agent", "exported", "population", "recording"}
 """What else stands behind the name: formats of files."""
 
 
