@@ -87,5 +87,17 @@ class Forgetful(Guessing):
         return super().reset(int(self.entropy.integers(2**31)), options)
 
 
+class Lottery(Guessing):
+    """Its last reward of all is drawn without regard to the seed."""
+
+    entropy = np.random.default_rng(0)
+
+    def step(self, actions):
+        seen, rewards, *ends = super().step(actions)
+        if not self.agents:
+            rewards = dict.fromkeys(rewards, float(self.entropy.random()))
+        return seen, rewards, *ends
+
+
 def no_environment() -> Any:
     return object()

@@ -11,7 +11,7 @@ import pytest
 import coverset
 import pages
 import toy_run
-from coverset.adapters.pettingzoo import _replays, from_parallel, to_parallel
+from coverset.adapters.pettingzoo import PROBE_STEPS, _replays, from_parallel, to_parallel
 from coverset.adapters.replay import Replays
 from coverset.cli.main import run
 from coverset.envs.base import autoreset
@@ -187,9 +187,10 @@ def test_an_id_that_gymnasium_does_not_know_is_named(name: str, message: str) ->
         from_parallel("coverset.adapters.gymnasium:parallel_env", horizon=4, id=name)
 
 
-def test_an_environment_whose_seed_decides_nothing_is_found_out() -> None:
-    with pytest.raises(ValueError, match=r"reset\(seed\) of 'parallel_games:Forgetful' must decide the whole episode"):
-        from_parallel("parallel_games:Forgetful", horizon=4)
+@pytest.mark.parametrize("name", ["Forgetful", "Lottery"])
+def test_an_environment_whose_seed_does_not_decide_everything_is_found_out(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"reset\(seed\) of 'parallel_games:{name}' must decide the whole episode"):
+        from_parallel(f"parallel_games:{name}", horizon=PROBE_STEPS, numbers=99, limit=PROBE_STEPS)
 
 
 SMALL = {**toy_run.SETTINGS, "minibatches": 1, "total_steps": 4 * 80}

@@ -11,7 +11,7 @@ This promises as much as the environment does: that `reset(seed)` of a fresh one
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -106,15 +106,22 @@ def _moved(entry: _Entry, actions: Int[np.ndarray, "2"]) -> _Entry:
 
 def check_reproducible(name: str, make: Callable[[], Player], num_actions: tuple[int, int], steps: int) -> None:
     """Raise ValueError unless two fresh environments play the same episode twice, by random actions."""
-    first, second = make(), make()
     actions = np.random.default_rng(0).integers(0, num_actions, (steps, 2))
-    one, other = first.reset(PROBE_SEED), second.reset(PROBE_SEED)
-    for step, joint in enumerate(actions):
+    twice = zip(_episode(make, actions), _episode(make, actions), strict=False)
+    for step, (one, other) in enumerate(twice):
         if not all(np.array_equal(*parts) for parts in zip(one, other, strict=True)):
             raise ValueError(
                 f"reset(seed) of '{name}' must decide the whole episode, but two fresh environments with seed "
                 f"{PROBE_SEED} differ after {step} steps."
             )
-        if one.over:
-            break
-        one, other = first.step(joint), second.step(joint)
+
+
+def _episode(make: Callable[[], Player], actions: Int[np.ndarray, "t 2"]) -> Iterator[Moment]:
+    player = make()
+    moment = player.reset(PROBE_SEED)
+    yield moment
+    for joint in actions:
+        if moment.over:
+            return
+        moment = player.step(joint)
+        yield moment
