@@ -15,7 +15,7 @@ import pytest
 
 import pages
 import toy_study
-from coverset.study.ray_cluster import QUIET
+from coverset.study.ray_cluster import CLUSTER_LOST, QUIET
 from toy_study import results
 
 NAMESPACES = ["unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
@@ -31,9 +31,8 @@ export SLURM_JOB_NODELIST=machine-[1-2] SLURM_JOB_NUM_NODES=2 SLURM_JOB_ID=20001
 env --default-signal=INT bash job.sh & job=$!
 """
 """What Slurm tells a job's first shell, which it does not start as one that ignores interrupts."""
-BEFORE_THE_END = """
+IN_THE_MIDDLE = """
 until [ -s out/matrix-brdiv-fast/seed-0/metrics.jsonl ]; do kill -0 $job; sleep 0.1; done
-kill -INT $job
 """
 
 PROGRAMS = Path(sys.executable).parent
@@ -108,9 +107,21 @@ def test_a_cluster_is_started_joined_used_and_stopped(local: Path, tmp_path: Pat
 
 def test_a_slurm_job_stops_before_its_time_is_up_and_the_next_one_goes_on(local: Path, tmp_path: Path) -> None:
     slurm(tmp_path)
-    stopped = on_a_machine(f"{SLURM} {BEFORE_THE_END} wait $job", tmp_path)
+    stopped = on_a_machine(f"{SLURM} {IN_THE_MIDDLE} kill -INT $job; wait $job", tmp_path)
     assert stopped.returncode == 130, stopped.stdout + stopped.stderr
     assert not [*tmp_path.rglob("summary.json")]
     done = on_a_machine(f"{SLURM} wait $job", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert results(tmp_path / "out") == results(local)
+
+
+def test_a_study_that_loses_its_cluster_says_so_and_can_go_on(local: Path, tmp_path: Path) -> None:
+    """Even without the cluster."""
+    start, _, study, stop = shell_block("ray start --head --port").splitlines()
+    begun = f"{start}\n{study.partition('#')[0]} & job=$!\n{IN_THE_MIDDLE}"
+    listened = "wait $job || while pgrep -f [s]tdin.read; do sleep 0.1; done; wait $job"
+    lost = on_a_machine(f"{begun}\n{stop}\n{listened}", tmp_path)
+    assert (lost.returncode, lost.stderr) == (1, CLUSTER_LOST + "\n")
+    assert not [*tmp_path.rglob("summary.json")]
+    assert on_a_machine("coverset reproduce", tmp_path).returncode == 0
     assert results(tmp_path / "out") == results(local)

@@ -4,6 +4,7 @@ import io
 import logging
 import os
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -30,6 +31,11 @@ LOOPBACK = {
     "RAY_worker_register_timeout_seconds": "600",  # importing JAX takes long on a machine that is busy
 }
 
+CLUSTER_LOST = (
+    "coverset: The Ray cluster was lost, and Ray has ended this process with it. What was done is kept: "
+    "run the same command again to go on."
+)
+
 
 @contextmanager
 def connected(address: str | None, cpus: int | None) -> Iterator[ModuleType]:
@@ -43,6 +49,7 @@ def connected(address: str | None, cpus: int | None) -> Iterator[ModuleType]:
             options = _joining(address) if address else _local(cpus, stack)
             stack.enter_context(redirect_stdout(OneThread(sys.stdout)))
             stack.callback(ray.shutdown)
+            stack.enter_context(last_words(CLUSTER_LOST))
             try:
                 with silent_stderr():
                     ray.init(**options, log_to_driver=False, logging_level=logging.CRITICAL)
@@ -104,6 +111,20 @@ def variables(values: dict[str, str]) -> Iterator[None]:
     finally:
         for name in new:
             os.environ.pop(name, None)
+
+
+@contextmanager
+def last_words(sentence: str) -> Iterator[None]:
+    """Have another process say a sentence if this one ends before its time: Ray leaves it none to speak for itself."""
+    program = "import sys; sys.stdin.read() or print(sys.argv[1], file=sys.stderr)"
+    # In a session of its own, where no interrupt from the keyboard reaches it.
+    listener = subprocess.Popen(
+        [sys.executable, "-IS", "-c", program, sentence], stdin=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        yield
+    finally:
+        listener.communicate("all is well")
 
 
 class OneThread(io.TextIOBase):
