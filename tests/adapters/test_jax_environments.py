@@ -45,7 +45,6 @@ def test_jumanji_foraging_keeps_its_own_rules() -> None:
     assert not bool(reached.truncated)
 
 
-@pytest.mark.slow
 def test_jumanji_foraging_is_trained_and_crossed(tmp_path: Path, monkeypatch) -> None:
     returns = pipeline("coverset.adapters.jumanji:JumanjiForaging", tmp_path, monkeypatch)
     assert returns.shape == (2, 2)
@@ -83,7 +82,6 @@ def test_overcooked_pays_for_steps_on_the_way_if_asked_to() -> None:
     assert np.any(earned[1] > 0)
 
 
-@pytest.mark.slow
 def test_overcooked_is_trained_and_crossed(tmp_path: Path, monkeypatch) -> None:
     returns = pipeline("coverset.adapters.jaxmarl:overcooked", tmp_path, monkeypatch)
     assert returns.shape == (2, 2)
