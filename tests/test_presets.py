@@ -1,6 +1,7 @@
 """Preset `paper` against the tables of the paper's appendix, whose values stand here as they are printed there."""
 
 import math
+from dataclasses import asdict
 
 import pytest
 
@@ -64,3 +65,9 @@ def test_threads_are_shared_out_among_pairs_and_teammates(column: int) -> None:
     assert in_all == ENVIRONMENTS_IN_ALL[column]
     partners = train_settings(ENVIRONMENTS[column], "paper").envs_per_partner
     assert partners == math.ceil(AGENT_THREADS[column] / size)
+
+
+@pytest.mark.parametrize("method", ["brdiv", "lipo"])
+def test_in_foraging_baselines_train_with_the_settings_and_the_budget_of_lbrdiv(method: str) -> None:
+    ours, theirs = (asdict(generate_settings("foraging", name, "fast")) for name in ("lbrdiv", method))
+    assert {name for name, value in ours.items() if theirs[name] != value} <= {"alpha"}

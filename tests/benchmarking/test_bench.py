@@ -11,6 +11,7 @@ import pages
 from coverset.benchmarking import stepping, suite
 from coverset.benchmarking.coverage import measure_coverage
 from coverset.benchmarking.effort import QUICK
+from coverset.benchmarking.parts import PARTS
 from coverset.benchmarking.startup import measure_startup
 from coverset.benchmarking.stepping import JUMANJI, Walks, jumanji_walks, random_walks
 from coverset.benchmarking.suite import bench
@@ -57,7 +58,7 @@ def test_the_record_answers_every_question(outcome) -> None:
     record, out = outcome
     assert json.loads((out / "bench.json").read_text()) == record
     assert (out / "bench.png").read_bytes().startswith(b"\x89PNG")
-    assert set(record) == {"machine", "stepping", "populations", "environments", "throughput", "startup"}
+    assert set(record) == {"machine", "stepping", "populations", "environments", "throughput", "parts", "startup"}
     assert record["machine"]["clock"] == "wall"
     assert [row["stage"] for row in record["throughput"]] == ["generate", "train"]
     for row in record["throughput"]:
@@ -69,6 +70,10 @@ def test_the_record_answers_every_question(outcome) -> None:
     assert "grid_speedup" in record["populations"][0]
     assert "grid_speedup" not in record["populations"][1]
     assert [row["num_envs"] for row in record["environments"]] == [18]
+    (parts,) = record["parts"]
+    assert parts["updates_per_dispatch"] >= 1
+    assert parts["update_seconds"] > 0
+    assert set(parts) >= set(PARTS)
     assert [row["cache"] for row in record["startup"]] == ["cold", "warm"]
     assert all(row["peak_bytes"] > 10_000_000 for row in record["startup"])
 

@@ -3,10 +3,12 @@
 import subprocess
 import sys
 from itertools import count
+from math import prod
 
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.extend.core import jaxprs_in_params
 
 from coverset.benchmarking.arithmetic import (
     PEAK_OPERATIONS,
@@ -15,11 +17,14 @@ from coverset.benchmarking.arithmetic import (
     learning_operations,
     training_operations,
 )
+from coverset.benchmarking.gathered import GATHERED
 from coverset.benchmarking.throughput import share_of_peak
 from coverset.benchmarking.timing import find_clock, median_ratio, take_turns
 from coverset.config import GenerateSettings, TrainSettings
 from coverset.envs.reaching import Reaching
+from coverset.generation import make_plan
 from coverset.policies.networks import MLP
+from coverset.teammates.trainer import ON_THE_GRID, Arithmetic, Trainer
 
 SIZES = (25, 64, 32, 5)
 
@@ -57,12 +62,34 @@ def test_generation_counts_acting_valuing_learning_and_weighing() -> None:
         value_samples=7,
     )
     policies, critic = 2 * 2 * (25 * 10 + 10 * 5), 2 * (50 * 10 + 10)
-    weighing = critic * 16 * 7 / (32 * 5)
+    weighing = 7 * (2 * 50 * 10 + 16 * 2 * 10) / (32 * 5)
     inputs = 2 * 2 * 25 * 10, 2 * 50 * 10
     learning = 3 * policies - inputs[0]
     own = policies + 2 * critic + 3 * (learning + 3 * critic - inputs[1]) + weighing
     assert generation_operations(Reaching(), settings) == own
     assert generation_operations(Reaching(), settings, masked=True) == own + 3 * 3 * learning
+
+
+def products(jaxpr) -> int:
+    """Operations of all matrix products of a traced program, those inside of loops as often as they run."""
+    total = 0
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            ((summed, _), _), left = equation.params["dimension_numbers"], equation.invars[0].aval
+            total += 2 * equation.outvars[0].aval.size * prod(left.shape[axis] for axis in summed)
+        for inner in jaxprs_in_params(equation.params):
+            total += equation.params.get("length", 1) * products(inner)
+    return total
+
+
+@pytest.mark.parametrize("arithmetic", [ON_THE_GRID, GATHERED], ids=["grid", "gathered"])
+@pytest.mark.parametrize(("name", "preset"), [("foraging", "fast"), ("foraging", "paper"), ("reaching", "paper")])
+def test_the_count_of_a_whole_update_is_that_of_its_products(name: str, preset: str, arithmetic: Arithmetic) -> None:
+    plan = make_plan(name, preset=preset, chunk_steps=1)
+    trainer = Trainer(plan.environment, plan.trainer.rule, plan.settings, arithmetic)
+    traced = jax.make_jaxpr(lambda key: trainer.update(trainer.init(key)))(jax.random.key(0))
+    counted = generation_operations(plan.environment, plan.settings, masked=arithmetic is GATHERED)
+    assert products(traced.jaxpr) == pytest.approx(counted * plan.settings.steps_per_update, rel=0.01)
 
 
 def test_training_counts_both_networks_and_the_partner() -> None:

@@ -176,7 +176,7 @@ def test_the_critics_targets_come_from_the_target_critic_if_there_is_one(trainer
     state = first_seed(history[0][-1])
     steps = play(other.grid, state.learner.networks)
     shifted = jax.tree.map(lambda x: x + 0.5, state.target_critic)
-    before, after = (other._batch(s, steps, jnp.eye(2)) for s in (state, state._replace(target_critic=shifted)))
+    before, after = (other.batch(s, steps, jnp.eye(2)) for s in (state, state._replace(target_critic=shifted)))
     np.testing.assert_array_equal(before.teammates.weighted_advantage, after.teammates.weighted_advantage)
     moved = np.abs(np.asarray(after.critic.target - before.critic.target))
     assert bool((moved[:, 0] > 0).all()) == uses_target
@@ -194,7 +194,7 @@ def test_multipliers_may_be_moved_by_values_of_the_batch(trainer: Trainer, histo
     state = first_seed(history[0][1])
     critic = state.learner.networks.critic
     steps = play(other.grid, state.learner.networks)._replace(observations=jnp.full((2, 2, 9, 2, 1), 3.0))
-    found = other._pair_values(jax.random.key(0), critic, steps)
+    found = other.pair_values(jax.random.key(0), critic, steps)
     wanted = critic(jnp.full((2, 1), 3.0), critic.identity(jnp.int32(1), jnp.int32(0)))
     np.testing.assert_allclose(found[1, 0], wanted, rtol=1e-5)
 

@@ -42,7 +42,9 @@ def generation_operations(environment: Environment, settings: GenerateSettings, 
     valuing = 2 * (1 if s.target_rate == 1.0 else 2) * layer_operations(critic)
     own = sum(map(learning_operations, policies))
     learning = s.epochs * (own * (s.population_size if masked else 1) + learning_operations(critic))
-    weighing = layer_operations(critic) * s.population_size**2 * s.value_samples / s.steps_per_update
+    # All pairs see the same states, so the critic's first product is one for all of them.
+    per_state = layer_operations(critic[:2]) + s.population_size**2 * layer_operations(critic[1:])
+    weighing = s.value_samples * per_state / s.steps_per_update
     return acting + valuing + learning + weighing
 
 

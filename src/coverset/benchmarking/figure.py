@@ -1,4 +1,4 @@
-"""One picture of a benchmark: throughput, share of the peak, growth with K, growth with environments."""
+"""One picture of a benchmark: throughput, share of the peak, growth with K and with environments, where time goes."""
 
 from typing import Any
 
@@ -6,22 +6,24 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from coverset.benchmarking.parts import PARTS
 from coverset.reports.figures import MEMBER_COLOURS, STYLE
 
-OURS, BASELINE, GUIDE = MEMBER_COLOURS[0], MEMBER_COLOURS[4], "#777777"
+OURS, BASELINE, GUIDE = MEMBER_COLOURS[0], MEMBER_COLOURS[4], "#333333"
 
 
 def bench_figure(record: dict[str, Any]) -> Figure:
-    """Four panels, drawn from the content of `bench.json`."""
+    """Five panels, drawn from the content of `bench.json`."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 7), layout="constrained")
-        panels = figure.subplots(2, 2)
-        _bars(panels[0, 0], record["throughput"], "steps_per_second", "environment steps a second")
-        panels[0, 0].set_xscale("log")
-        _bars(panels[0, 1], record["throughput"], "share_of_peak", "share of the matrix-product peak")
-        panels[0, 1].set_xlim(0, 1)
-        _draw_populations(panels[1, 0], record["populations"])
-        _draw_environments(panels[1, 1], record["environments"])
+        figure = Figure(figsize=(10, 10), layout="constrained")
+        panels = figure.subplot_mosaic([["speed", "share"], ["populations", "environments"], ["parts", "parts"]])
+        _bars(panels["speed"], record["throughput"], "steps_per_second", "environment steps a second")
+        panels["speed"].set_xscale("log")
+        _bars(panels["share"], record["throughput"], "share_of_peak", "share of the matrix-product peak")
+        panels["share"].set_xlim(0, 1)
+        _draw_populations(panels["populations"], record["populations"])
+        _draw_environments(panels["environments"], record["environments"])
+        _draw_parts(panels["parts"], record["parts"])
     return figure
 
 
@@ -54,3 +56,16 @@ def _draw_environments(ax: Axes, rows: list[dict[str, Any]]) -> None:
     ax.set_xscale("log", base=2)
     ax.set_ylim(0)
     ax.set(xlabel="environments of the pair grid", ylabel=f"environment steps a second, {rows[0]['env']}")
+
+
+def _draw_parts(ax: Axes, rows: list[dict[str, Any]]) -> None:
+    """Stacked bars; a part that came out below nothing, by noise, is left out."""
+    ends = [0.0] * len(rows)
+    for part, colour in zip(PARTS, (*MEMBER_COLOURS, GUIDE), strict=True):
+        widths = [max(row[part], 0.0) for row in rows]
+        ax.barh(range(len(rows)), widths, left=ends, color=colour, label=part.replace("_", " "), edgecolor="white")
+        ends = [end + width for end, width in zip(ends, widths, strict=True)]
+    ax.set_yticks(range(len(rows)), [f"{row['env']} {row['preset']}" for row in rows])
+    ax.invert_yaxis()
+    ax.set(xlabel="share of the time of an update")
+    ax.legend(frameon=False, ncols=5, loc="upper center", bbox_to_anchor=(0.5, -0.15))

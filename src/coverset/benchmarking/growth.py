@@ -10,7 +10,7 @@ from typing import Any
 from coverset.benchmarking.arithmetic import generation_operations
 from coverset.benchmarking.effort import Effort
 from coverset.benchmarking.gathered import GATHERED
-from coverset.benchmarking.timing import median_ratio, take_turns
+from coverset.benchmarking.timing import median_ratio, ratios, take_turns
 from coverset.benchmarking.workloads import Chunks, update_chunks
 from coverset.generation import Plan, make_plan
 
@@ -58,10 +58,13 @@ def _relative_cost(seconds: dict[str, list[float]], grids: dict[int, Chunks], k:
 def _comparison(plan: Plan, seconds: dict[str, list[float]]) -> dict[str, float]:
     k = plan.settings.population_size
     masked, own = (generation_operations(plan.environment, plan.settings, masked=masked) for masked in (True, False))
+    speedups = ratios(seconds[f"gathered {k}"], seconds[f"grid {k}"])
     return {
-        "grid_speedup": median_ratio(seconds[f"gathered {k}"], seconds[f"grid {k}"]),
+        "grid_speedup": median(speedups),
+        "lowest_speedup": min(speedups),
+        "highest_speedup": max(speedups),
         "arithmetic_saved": masked / own,
-        "speedup_asked_for": k / 2,
+        "half_of_k": k / 2,
     }
 
 

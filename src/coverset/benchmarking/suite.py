@@ -12,6 +12,7 @@ from coverset.benchmarking.coverage import measure_coverage
 from coverset.benchmarking.effort import FULL, Effort
 from coverset.benchmarking.figure import bench_figure
 from coverset.benchmarking.growth import measure_environments, measure_populations
+from coverset.benchmarking.parts import measure_parts
 from coverset.benchmarking.startup import measure_startup
 from coverset.benchmarking.stepping import measure_stepping
 from coverset.benchmarking.throughput import measure_throughput
@@ -75,6 +76,7 @@ def bench(
             for one in each
             for row in tell(f"throughput of {' '.join(one)}", measure_throughput, *one, effort, ticks)
         ],
+        "parts": [tell(f"parts of {' '.join(one)}", measure_parts, *one, effort, ticks) for one in each],
         "startup": [row for one in each for row in tell(f"start of {' '.join(one)}", measure_startup, *one, effort)],
     }
     if coverage:

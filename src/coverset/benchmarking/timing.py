@@ -38,6 +38,11 @@ def take_turns(
     return seconds
 
 
+def ratios(above: list[float], below: list[float]) -> list[float]:
+    """Of two series that took turns, repeat by repeat."""
+    return [a / b for a, b in zip(above, below, strict=True)]
+
+
 def median_ratio(above: list[float], below: list[float]) -> float:
-    """The middle of the ratios of two series that took turns."""
-    return median(a / b for a, b in zip(above, below, strict=True))
+    """The middle one."""
+    return median(ratios(above, below))

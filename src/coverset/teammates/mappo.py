@@ -187,13 +187,17 @@ def improve(
         gradients, losses = jax.grad(loss, has_aux=True)(learner.networks, grid, part, bonuses, settings.clip)
         if settings.one_policy_per_pair:
             both = jax.tree.map(jnp.add, gradients.best_responses, gradients.teammates)
-            gradients = Networks(both, both, gradients.critic)
-        updated = [
-            adam_step(*together, per_member=role != "critic", max_norm=settings.max_grad_norm)
-            for role, *together in zip(Networks._fields, (rate, rate, critic_rate), *learner, gradients, strict=True)
-        ]
-        networks, moments = zip(*updated, strict=True)
-        return Learner(Networks(*networks), Networks(*moments)), losses
+            gradients = gradients._replace(best_responses=both)
+
+        def adam(role: str, rate: Scalar) -> tuple[PyTree, PyTree]:
+            network, moments, gradient = (getattr(each, role) for each in (*learner, gradients))
+            norm = settings.max_grad_norm
+            return adam_step(rate, network, moments, gradient, per_member=role != "critic", max_norm=norm)
+
+        rows = adam("best_responses", rate)
+        columns = rows if settings.one_policy_per_pair else adam("teammates", rate)
+        updated = zip(rows, columns, adam("critic", critic_rate), strict=True)
+        return Learner(*(Networks(*each) for each in updated)), losses
 
     learner, losses = jax.lax.scan(optimise, learner, orders.reshape(-1, length // parts))
     return learner, jax.tree.map(lambda x: x.mean(axis=0), losses)

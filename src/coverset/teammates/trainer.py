@@ -164,18 +164,18 @@ class Trainer:
             collect_key, self.environment, grid, networks, state.playing, length=s.rollout_length, act=arithmetic.act
         )
         pair_weights = self.rule.weights(state.rule)
-        batch = self._batch(state, steps, pair_weights)
+        batch = self.batch(state, steps, pair_weights)
         learner, losses = improve(
             improve_key, grid, state.learner, batch, pair_weights, self.pace(state), s, loss=arithmetic.loss
         )
         critic = learner.networks.critic
-        pair_values = self._pair_values(value_key, critic, steps)
+        pair_values = self.pair_values(value_key, critic, steps)
         next_state = TrainState(
             key=key,
             update=state.update + 1,
             learner=learner,
             target_critic=optax.incremental_update(critic, state.target_critic, s.target_rate),  # pyright: ignore
-            rule=self._weigh(state, pair_values),
+            rule=self.weigh(state, pair_values),
             stuck=state.stuck,
             held=jnp.where(violated(pair_values, s.clear_margin).any(), 0, state.held + 1),
             playing=playing,
@@ -186,7 +186,8 @@ class Trainer:
         finite = jnp.isfinite(losses.critic) & jnp.isfinite(pair_values).all() & jnp.isfinite(losses.entropy).all()
         return next_state, Metrics(tally, pair_values, losses.entropy, losses.critic, finite, fresh)
 
-    def _batch(self, state: TrainState, steps: Steps, pair_weights: PairMatrix) -> Batch:
+    def batch(self, state: TrainState, steps: Steps, pair_weights: PairMatrix) -> Batch:
+        """A rollout with its advantages and targets, each policy's data in one block."""
         grid, s = self.grid, self.settings
         advantage, target = estimate(grid, state.learner.networks.critic, steps, s)
         if s.target_rate < 1.0:
@@ -197,7 +198,7 @@ class Trainer:
             critic=CriticBatch(members_first(steps.observations), members_first(target)),
         )
 
-    def _pair_values(self, key: PRNGKey, critic: PairCritic, steps: Steps) -> PairMatrix:
+    def pair_values(self, key: PRNGKey, critic: PairCritic, steps: Steps) -> PairMatrix:
         """The critic's word on every pair's expected return, over states that all pairs share."""
         s, members = self.settings, jnp.arange(self.settings.population_size)
         if s.value_states == "initial":
@@ -209,7 +210,8 @@ class Trainer:
         pairs = jnp.meshgrid(members, members, indexing="ij")
         return critic(observations, critic.identity(*pairs)[:, :, None]).mean(axis=-1)
 
-    def _weigh(self, state: TrainState, pair_values: PairMatrix) -> PyTree:
+    def weigh(self, state: TrainState, pair_values: PairMatrix) -> PyTree:
+        """The rule's memory after this update."""
         due = (state.update + 1) % self.settings.multiplier_interval == 0
         moved = self.rule.update(state.rule, pair_values)
         return jax.tree.map(lambda new, old: jnp.where(due, new, old), moved, state.rule)
