@@ -32,8 +32,8 @@ LOOPBACK = {
 }
 
 CLUSTER_LOST = (
-    "coverset: The Ray cluster was lost, and Ray has ended this process with it. What was done is kept: "
-    "run the same command again to go on."
+    "coverset: The study ended before its time: its Ray cluster was lost, and Ray has ended it too, or it was killed. "
+    "What was done is kept: run the same command again to go on."
 )
 
 
