@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
@@ -55,3 +56,11 @@ class Countdown(Environment):
 
     def render(self, state):
         return str(int(state.time))
+
+
+class Unsound(Countdown):
+    """Hardly ever, a reward is not a number."""
+
+    def step(self, key, state, actions):
+        outcome = super().step(key, state, actions)
+        return outcome._replace(reward=jnp.where(jax.random.uniform(key) < 0.005, jnp.nan, outcome.reward))

@@ -22,7 +22,7 @@ from coverset.envs.base import Environment
 from coverset.envs.conformance import check_environment
 from coverset.evaluation.conventions import coverage_set
 from coverset.evaluation.population import measure_population
-from coverset.looping import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job, Reporter, claim, train_seeds
+from coverset.looping import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job, Reporter, claim, train_seeds, trouble
 from coverset.policies.networks import NetworkPolicy
 from coverset.policies.population import Population, save_population
 from coverset.presets import generate_settings
@@ -210,8 +210,10 @@ class GenerationJob(Job):
     def row(self, chunk: int, report: tuple[Metrics, PyTree]) -> dict[str, Any]:
         return metrics_row(self.plan.environment, self.plan.settings, chunk, *report)
 
-    def finite(self, report: tuple[Metrics, PyTree]) -> bool:
-        return bool(report[0].finite)
+    def trouble(self, report: tuple[Metrics, PyTree]) -> str | None:
+        metrics, _ = report
+        rates = "learning_rate, critic_learning_rate or multiplier_rate"
+        return trouble(np.asarray(metrics.tally.returns), bool(metrics.finite), rates)
 
     def status(self, rows: list[dict[str, Any]]) -> str:
         """For example: self-play 8.9  cross-play 4.1  found 4 of 4 x3, 3 of 4 x1."""

@@ -98,8 +98,8 @@ class Job(abc.ABC):
         """A line of the log from one seed's report; it must hold `env_steps` and depend on the training alone."""
 
     @abc.abstractmethod
-    def finite(self, report: PyTree) -> bool:
-        """Whether all is well with one seed's report."""
+    def trouble(self, report: PyTree) -> str | None:
+        """What is wrong in one seed's report and what to do about it; None if all is well."""
 
     @abc.abstractmethod
     def status(self, rows: list[dict[str, Any]]) -> str:
@@ -320,12 +320,18 @@ def _check_finite(
     job: Job, directories: dict[int, RunDirectory], rows: dict[int, dict[str, Any]], reports: dict[int, PyTree]
 ) -> None:
     for seed, row in rows.items():
-        if not job.finite(reports[seed]):
+        if found := job.trouble(reports[seed]):
             raise TrainingDiverged(
-                f"Training of seed {seed} diverged before step {row['env_steps']:,}: a value is not finite. "
-                "Lower learning_rate, critic_learning_rate or multiplier_rate; a new try needs another --out, or "
-                f"{directories[seed].path} removed."
+                f"Training of seed {seed} diverged before step {row['env_steps']:,}: {found}; a new try needs "
+                f"another --out, or {directories[seed].path} removed."
             )
+
+
+def trouble(returns: np.ndarray, finite: bool, rates: str) -> str | None:
+    """What can go wrong in any training: returns of episodes depend on the environment alone, the rest on rates too."""
+    if not np.isfinite(returns).all():
+        return "the environment paid a reward that is not finite. Mend its `step`"
+    return None if finite else f"a value is not finite. Lower {rates}"
 
 
 class Clock:

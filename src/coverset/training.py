@@ -23,7 +23,7 @@ from coverset.checks import one_of
 from coverset.config import TrainSettings
 from coverset.envs.base import Environment
 from coverset.evaluation.cross_play import cross_play
-from coverset.looping import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job, Reporter, claim, train_seeds
+from coverset.looping import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job, Reporter, claim, train_seeds, trouble
 from coverset.partners import GenerationRun, find_partners, read_run, seed_directories
 from coverset.policies.base import Policy
 from coverset.policies.scripted import heuristics, stack
@@ -213,8 +213,9 @@ class AgentJob(Job):
             "critic_loss": rounded(metrics.critic_loss),
         }
 
-    def finite(self, report: tuple[AgentMetrics, PyTree]) -> bool:
-        return bool(report[0].finite)
+    def trouble(self, report: tuple[AgentMetrics, PyTree]) -> str | None:
+        metrics, _ = report
+        return trouble(np.asarray(metrics.returns), bool(metrics.finite), "learning_rate or critic_learning_rate")
 
     def status(self, rows: list[dict[str, Any]]) -> str:
         """For example: return 7.31  held-out 6.90."""

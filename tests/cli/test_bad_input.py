@@ -228,3 +228,9 @@ def test_training_that_diverges_says_what_to_lower_and_leaves_no_result(capsys, 
     assert f"a new try needs another --out, or {tmp_path / 'seed-0'} removed." in sentence
     left = {path.name for path in contents(tmp_path)}
     assert left <= {"config.json", "metrics.jsonl", "timing.json"}
+
+
+def test_a_reward_that_is_not_finite_is_named_and_no_learning_rate_is_blamed(capsys, tmp_path) -> None:
+    sentence = refusal(capsys, "countdown:Unsound", *toy_run.words(minibatches=1), "--out", str(tmp_path))
+    assert "the environment paid a reward that is not finite. Mend its `step`" in sentence
+    assert "learning_rate" not in sentence
