@@ -36,7 +36,7 @@ def measure_throughput(
             "stage": stage,
             "seeds_together": settings.seeds_together,
             "steps_per_second": chunks.steps / median(seconds[stage]),
-            "operations_per_step": operations[stage],
+            "operations_per_step": round(operations[stage]),
             "peak_operations_per_second": PEAK_OPERATIONS / median(seconds["peak"]),
             "share_of_peak": share_of_peak(operations[stage] * chunks.steps, seconds[stage], seconds["peak"]),
         }

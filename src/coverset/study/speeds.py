@@ -14,7 +14,7 @@ GENERATION = {
     ("matrix", "fast"): 150_000,
     ("reaching", "fast"): 75_000,
     ("weighted-reaching", "fast"): 75_000,
-    ("foraging", "fast"): 48_000,
+    ("foraging", "fast"): 80_000,
     ("matrix", "paper"): 87_000,
 }
 """Environment steps of teammate generation a second, on two cores with all seeds of a group."""
@@ -22,6 +22,7 @@ TRAINING = {
     ("matrix", "fast"): 37_000,
     ("reaching", "fast"): 14_000,
     ("weighted-reaching", "fast"): 14_000,
+    ("foraging", "fast"): 24_000,
     ("matrix", "paper"): 15_000,
 }
 """The same for ad hoc agents."""
