@@ -1,10 +1,13 @@
 """Small PettingZoo environments, as somebody else would write them: everything happens in place, in numpy."""
 
+import math
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
+
+from coverset.adapters.replay import PROBE_SEED
 
 
 class Guessing(ParallelEnv):
@@ -97,6 +100,54 @@ class Lottery(Guessing):
         if not self.agents:
             rewards = dict.fromkeys(rewards, float(self.entropy.random()))
         return seen, rewards, *ends
+
+
+class Broken(Guessing):
+    """Breaks its own rules in the way that `fault` names."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__()
+        self.fault = fault
+
+    def observation_space(self, agent):
+        if self.fault == "no space":
+            raise KeyError(agent)
+        return spaces.Discrete(9) if self.fault == "below" else super().observation_space(agent)
+
+    def reset(self, seed=None, options=None):
+        if self.fault == "no start":
+            raise RuntimeError("no start\nsecond line")
+        self.late = seed != PROBE_SEED
+        start = super().reset(seed, options)
+        return start[0] if self.fault == "bare" else start
+
+    def _seen(self):
+        seen = super()._seen()
+        changes = {
+            "long": {"guesser": np.zeros(7, np.float32)},
+            "short": {"seer": np.array([[1]])},
+            "blind": {"guesser": np.array([np.nan], np.float32)},
+            "no whole number": {"seer": np.array([[np.nan], [0]])},
+            "text": {"guesser": "left"},
+            "below": {"seer": 3, "guesser": -1},
+        }
+        return {"seer": seen["seer"]} if self.fault == "missing" else seen | changes.get(self.fault, {})
+
+    def step(self, actions):
+        if self.fault == "late" and self.late:
+            raise RuntimeError("no move\nsecond line")
+        seen, rewards, *ends = super().step(actions)
+        changes = {"unpaid": math.nan, "paid in words": "much"}
+        rewards["guesser"] = changes.get(self.fault, rewards["guesser"])
+        if self.fault == "not all rewards":
+            del rewards["guesser"]
+        if self.fault == "one end":
+            ends[0] = False
+        return (seen, rewards, *ends)[: 4 if self.fault == "four" else 5]
+
+
+class Homeless(ParallelEnv):
+    """Nobody plays it."""
 
 
 def no_environment() -> Any:

@@ -1,10 +1,13 @@
 """PettingZoo both ways: its own tests on our environments, and its environments under our contract."""
 
 import json
+import re
 from pathlib import Path
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pytest
 
@@ -12,7 +15,7 @@ import coverset
 import pages
 import toy_run
 from coverset.adapters.pettingzoo import PROBE_STEPS, _replays, from_parallel, to_parallel
-from coverset.adapters.replay import Replays
+from coverset.adapters.replay import Moment, Replays, check_reproducible
 from coverset.cli.main import run
 from coverset.envs.base import autoreset
 from coverset.envs.conformance import check_environment
@@ -32,6 +35,7 @@ OURS = [
 OLD_API = pytest.mark.filterwarnings("ignore:The old environment creation API:DeprecationWarning")
 """PettingZoo's tests import a game of theirs in a way that they have deprecated."""
 LOW_PRECISION = pytest.mark.filterwarnings("ignore:.*Box.*precision lowered:UserWarning")
+FROM_PARALLEL = "coverset.adapters.pettingzoo:from_parallel"
 LBF = {"id": "lbforaging:Foraging-5x5-2p-1f-coop-v3"}
 
 
@@ -65,6 +69,44 @@ def test_an_episode_there_is_the_episode_here() -> None:
         if not there.agents:
             break
     assert there.agents == []
+
+
+@pytest.mark.parametrize(
+    ("actions", "message"),
+    [
+        ({"seat_0": 99, "seat_1": 0}, "Action of 'seat_0' must be a whole number from 0 to 2, got 99."),
+        ({"seat_0": 0, "seat_1": -5}, "Action of 'seat_1' must be a whole number from 0 to 2, got -5."),
+        ({"seat_0": 0, "seat_1": 1.5}, "Action of 'seat_1' must be a whole number from 0 to 2, got 1.5."),
+        ({"seat_0": 0}, "actions must hold one for each of seat_0, seat_1, got seat_0."),
+        ({}, "actions must hold one for each of seat_0, seat_1, got none."),
+    ],
+)
+def test_what_is_no_joint_action_is_named_and_changes_nothing(actions: dict, message: str) -> None:
+    game, other = (to_parallel(make("matrix")) for _ in range(2))
+    game.reset(seed=0)
+    other.reset(seed=0)
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        game.step(actions)
+    fine = {"seat_0": np.int64(1), "seat_1": jnp.int32(2)}
+    jax.tree.map(np.testing.assert_array_equal, game.step(fine), other.step(fine))
+
+
+def test_an_episode_starts_with_reset_and_ends() -> None:
+    game, actions = to_parallel(make("matrix", horizon=1)), {"seat_0": 0, "seat_1": 0}
+    with pytest.raises(ValueError, match=r"^render needs an episode: call reset first\.$"):
+        game.render()
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"^step needs an episode under way: call reset first\.$"):
+            game.step(actions)
+        game.reset()
+        game.step(actions)
+        assert game.render(), "the end can still be seen"
+
+
+def test_a_way_of_rendering_that_is_not_listed_is_refused() -> None:
+    assert to_parallel(make("matrix"), "ansi").render_mode == "ansi"
+    with pytest.raises(ValueError, match=r"^render_mode must be one of ansi, got 'human'\.$"):
+        to_parallel(make("matrix"), "human")
 
 
 def guessing(**changes):
@@ -168,11 +210,76 @@ def test_a_small_table_forgets_but_gives_the_same() -> None:
         ("parallel_games:Masked", "Observations of 'seer' must be arrays, got Dict"),
         ("parallel_games:no_environment", "must make a PettingZoo ParallelEnv, got object"),
         ("parallel_games:nobody", "must name an importable module:function"),
+        ("parallel_games:Homeless", "must have two agents, got 0: no possible_agents"),
     ],
 )
 def test_what_cannot_be_adapted_is_named(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         from_parallel(name, horizon=4)
+
+
+def test_an_environment_in_place_of_its_name_is_refused(monkeypatch) -> None:
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as it is outside of tests
+    with pytest.raises(ValueError, match=r"^environment must be text, .* got an object of type Guessing\.$"):
+        from_parallel(cast(Any, Guessing()), horizon=4)
+
+
+def test_an_argument_that_cannot_be_kept_is_named() -> None:
+    with pytest.raises(ValueError, match=r"^numbers must be hashable, as tuples are and lists are not, got \[3\]\.$"):
+        guessing(numbers=[3])
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("no start", "failed in reset: RuntimeError: no start."),
+        ("no space", "failed in observation_space: KeyError: 'seer'."),
+        ("bare", "must return 2 values from reset, got dict."),
+        ("four", "must return 5 values from step, got 4."),
+        ("long", "must return an observation of 1 numbers, as its space says, for agent 'guesser' from reset, got 7."),
+        ("short", "must return an observation of 2 numbers, as its space says, for agent 'seer' from reset, got 1."),
+        ("missing", "must return an observation for agent 'guesser' from reset, got one for seer."),
+        ("blind", "must return an observation of finite numbers for agent 'guesser' from reset, got nan."),
+        ("below", "must return an observation for agent 'guesser' in Discrete(9) from reset, got -1."),
+        ("unpaid", "must return a finite reward for agent 'guesser' from step, got nan."),
+        ("paid in words", "must return a finite reward for agent 'guesser' from step, got 'much'."),
+        ("not all rewards", "must return a reward for agent 'guesser' from step, got one for seer."),
+        ("one end", "must return a termination for agent 'seer' from step, got bool for a dict."),
+    ],
+)
+def test_an_environment_that_breaks_its_own_rules_is_named(fault: str, message: str) -> None:
+    sentence = f"environment 'parallel_games:Broken' {message}"
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        make(FROM_PARALLEL, environment="parallel_games:Broken", horizon=4, fault=fault)
+
+
+@pytest.mark.parametrize(
+    ("fault", "agent", "cause"),
+    [("text", "guesser", "ValueError: could not convert"), ("no whole number", "seer", "FloatingPointError: invalid")],
+)
+def test_an_observation_that_is_no_array_of_its_space_is_named(fault: str, agent: str, cause: str) -> None:
+    with pytest.raises(ValueError, match=rf"an observation for agent '{agent}' in Box.* from reset, but {cause}"):
+        from_parallel("parallel_games:Broken", 4, fault=fault)
+
+
+def test_an_environment_that_fails_while_training_is_named(tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr("coverset.generation.check_environment", lambda *_, **__: None)  # it fails later than that
+    parameters = ["environment=parallel_games:Broken", "horizon=4", "fault=late"]
+    words = toy_run.words(minibatches=1, total_steps=4 * 80)
+    assert run(["generate", FROM_PARALLEL, "--env-args", *parameters, *words, "--out", str(tmp_path)]) == 2
+    told = "coverset: environment 'parallel_games:Broken' failed in step: RuntimeError: no move."
+    assert capsys.readouterr().err.splitlines()[-1] == told
+
+
+def test_what_is_no_number_is_not_taken_for_chance() -> None:
+    class Blind:
+        def reset(self, seed: int) -> Moment:
+            return Moment(np.full((2, 1), np.nan))
+
+        def step(self, actions: np.ndarray) -> Moment:
+            return Moment(np.zeros((2, 1)), reward=np.nan)
+
+    check_reproducible("blind", Blind, (2, 2), steps=2)
 
 
 @pytest.mark.parametrize(
@@ -202,8 +309,7 @@ def test_lbforaging_trains_and_resumes_to_the_same_bytes(tmp_path: Path) -> None
     parameters = {"environment": "coverset.adapters.gymnasium:parallel_env", **LBF, **adapted}
 
     def generate(out: Path, **changes):
-        name = "coverset.adapters.pettingzoo:from_parallel"
-        return coverset.generate(name, env_parameters=parameters, out=out, **SMALL, **changes)
+        return coverset.generate(FROM_PARALLEL, env_parameters=parameters, out=out, **SMALL, **changes)
 
     (summary,) = generate(tmp_path / "whole")
     assert summary["coverage_found"] >= 1

@@ -3,6 +3,9 @@
 Needs the extra `coverset[pettingzoo]`.
 """
 
+import math
+import operator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -17,7 +20,7 @@ from pettingzoo import ParallelEnv
 
 from coverset.adapters.host import call_host
 from coverset.adapters.replay import Moment, Replays, check_reproducible
-from coverset.checks import at_least, one_of
+from coverset.checks import at_least, one_of, raised
 from coverset.envs.base import Environment
 from coverset.envs.registry import call_named, import_named
 from coverset.types import Actions, Observations, Outcome, PRNGKey
@@ -35,6 +38,8 @@ class CoversetParallel(ParallelEnv[str, np.ndarray, Any]):
     metadata = {"name": "coverset", "render_modes": ["ansi"]}  # noqa: RUF012
 
     def __init__(self, environment: Environment, render_mode: str | None = None) -> None:
+        if render_mode is not None:
+            one_of("render_mode", render_mode, self.metadata["render_modes"])
         self.environment = environment
         self.render_mode = render_mode
         self.possible_agents = list(SEATS)
@@ -66,8 +71,10 @@ class CoversetParallel(ParallelEnv[str, np.ndarray, Any]):
 
     def step(self, actions: dict[str, Any]) -> tuple[dict, dict, dict, dict, dict]:
         """Play one joint action; both agents leave when the episode ends."""
+        if not self.agents:
+            raise ValueError("step needs an episode under way: call reset first.")
+        joint = self._joint(actions)
         self._key, key = jax.random.split(self._key)
-        joint = jnp.array([actions[seat] for seat in SEATS], jnp.int32)
         outcome, observations = _compiled(self.environment)[1](key, self._state, joint)
         self._state = outcome.state
         terminated, truncated = bool(outcome.terminated), bool(outcome.truncated)
@@ -77,11 +84,30 @@ class CoversetParallel(ParallelEnv[str, np.ndarray, Any]):
         shared = [dict.fromkeys(SEATS, value) for value in common]
         return self._by_seat(observations), *shared, {seat: {} for seat in SEATS}  # pyright: ignore
 
+    def _joint(self, actions: dict[str, Any]) -> Actions:
+        """Actions in the order of the seats, or a ValueError if they are none."""
+        if set(actions) != set(SEATS):
+            got = ", ".join(map(str, actions)) or "none"
+            raise ValueError(f"actions must hold one for each of {', '.join(SEATS)}, got {got}.")
+        numbers = []
+        for seat, count in zip(SEATS, self.environment.num_actions, strict=True):
+            try:
+                number = operator.index(actions[seat])
+            except TypeError:
+                number = -1
+            if not 0 <= number < count:
+                last = count - 1
+                raise ValueError(f"Action of '{seat}' must be a whole number from 0 to {last}, got {actions[seat]!r}.")
+            numbers.append(number)
+        return jnp.array(numbers, jnp.int32)
+
     def _by_seat(self, observations: Observations) -> dict[str, np.ndarray]:
         return dict(zip(SEATS, np.asarray(observations), strict=True))
 
     def render(self) -> str:
         """The state as text."""
+        if self._state is None:
+            raise ValueError("render needs an episode: call reset first.")
         return self.environment.render(self._state)
 
     def close(self) -> None:
@@ -141,6 +167,14 @@ class FromParallel(Environment):
     def __post_init__(self) -> None:
         at_least("horizon", self.horizon, 1)
         one_of("reward", self.reward, ("mean", "sum"))
+        if not isinstance(self.environment, str):
+            got = type(self.environment).__name__
+            raise ValueError(f"environment must be text, module:function that makes it, got an object of type {got}.")
+        for name, value in self.arguments:
+            try:
+                hash(value)
+            except TypeError:
+                raise ValueError(f"{name} must be hashable, as tuples are and lists are not, got {value!r}.") from None
         _replays(self)
 
     @property
@@ -219,20 +253,31 @@ class _Seats(NamedTuple):
 @lru_cache(maxsize=64)
 def _seats(adapter: FromParallel) -> _Seats:
     """Agents and spaces, or a ValueError that says what kind of environment this is not."""
-    made = adapter.make()
+    made, name = adapter.make(), adapter.environment
     if not isinstance(made, ParallelEnv):
-        raise ValueError(f"'{adapter.environment}' must make a PettingZoo ParallelEnv, got {type(made).__name__}.")
-    agents = tuple(made.possible_agents)
+        raise ValueError(f"'{name}' must make a PettingZoo ParallelEnv, got {type(made).__name__}.")
+    agents = list(getattr(made, "possible_agents", ()))
     if len(agents) != 2:
-        raise ValueError(f"'{adapter.environment}' must have two agents, got {len(agents)}: {', '.join(agents)}.")
-    for agent in agents:
-        if not isinstance(made.action_space(agent), spaces.Discrete):
-            raise ValueError(f"Actions of '{agent}' must be Discrete, got {made.action_space(agent)}.")
-        if not isinstance(made.observation_space(agent), ARRAY_SPACES):
-            raise ValueError(f"Observations of '{agent}' must be arrays, got {made.observation_space(agent)}.")
-    actions, observations = zip(*((made.action_space(a), made.observation_space(a)) for a in agents), strict=True)
-    made.close()
-    return _Seats(agents, actions, observations)
+        listed = ", ".join(map(str, agents)) or "no possible_agents"
+        raise ValueError(f"'{name}' must have two agents, got {len(agents)}: {listed}.")
+    first, second = agents
+    actions = (_ask(name, made, "action_space", first), _ask(name, made, "action_space", second))
+    observations = (_ask(name, made, "observation_space", first), _ask(name, made, "observation_space", second))
+    for agent, acts, sees in zip(agents, actions, observations, strict=True):
+        if not isinstance(acts, spaces.Discrete):
+            raise ValueError(f"Actions of '{agent}' must be Discrete, got {acts}.")
+        if not isinstance(sees, ARRAY_SPACES):
+            raise ValueError(f"Observations of '{agent}' must be arrays, got {sees}.")
+    _ask(name, made, "close")
+    return _Seats((first, second), actions, observations)
+
+
+def _ask(name: str, made: Any, method: str, *arguments: Any, **named: Any) -> Any:
+    """What a method of somebody's environment gives; where it fails, a ValueError names both."""
+    try:
+        return getattr(made, method)(*arguments, **named)
+    except Exception as error:
+        raise ValueError(f"environment '{name}' failed in {method}: {raised(error)}.") from error
 
 
 @lru_cache(maxsize=64)
@@ -243,35 +288,88 @@ def _replays(adapter: FromParallel) -> Replays:
 
 
 class _ParallelPlayer:
-    """One episode of a parallel environment, told in terms of seats."""
+    """One episode of a parallel environment, told in terms of seats; what breaks its own spaces is refused."""
 
     def __init__(self, adapter: FromParallel) -> None:
+        self.name = adapter.environment
         self.seats = _seats(adapter)
         self.size = adapter.observation_size
         self.share = 0.5 if adapter.reward == "mean" else 1.0
         self.played = adapter.make()
 
     def reset(self, seed: int) -> Moment:
-        observations, _ = self.played.reset(seed=seed)
-        return Moment(self._vectors(observations))
+        observations, _ = self._values("reset", 2, _ask(self.name, self.played, "reset", seed=seed))
+        return Moment(self._vectors("reset", observations))
 
     def step(self, actions: np.ndarray) -> Moment:
         numbered = zip(self.seats.agents, self.seats.actions, actions, strict=True)
         joint = {agent: int(space.start) + int(action) for agent, space, action in numbered}
-        observations, rewards, terminations, truncations, _ = self.played.step(joint)
+        given = self._values("step", 5, _ask(self.name, self.played, "step", joint))
+        terminated = any(self._by_seat("step", "a termination", given[2]))
+        truncated = any(self._by_seat("step", "a truncation", given[3]))
         moment = Moment(
-            observations=self._vectors(observations),
-            reward=self.share * sum(float(reward) for reward in rewards.values()),
-            terminated=any(terminations.values()),
-            truncated=any(truncations.values()) and not any(terminations.values()),
+            observations=self._vectors("step", given[0]),
+            reward=self.share * sum(self._rewards(given[1])),
+            terminated=terminated,
+            truncated=truncated and not terminated,
         )
         if moment.over:
-            self.played.close()
+            _ask(self.name, self.played, "close")
         return moment
 
-    def _vectors(self, observations: dict[str, Any]) -> np.ndarray:
+    def _fault(self, method: str, wanted: str, got: str) -> ValueError:
+        sentence = f"environment '{self.name}' must return {wanted} from {method}, {got}."
+        return ValueError(" ".join(sentence.split()))
+
+    def _values(self, method: str, number: int, given: Any) -> tuple[Any, ...]:
+        if not isinstance(given, tuple | list) or len(given) != number:
+            got = len(given) if isinstance(given, tuple | list) else type(given).__name__
+            raise self._fault(method, f"{number} values", f"got {got}")
+        return tuple(given)
+
+    def _by_seat(self, method: str, what: str, given: Any) -> list[Any]:
+        """What a dictionary holds for the two agents."""
+        for agent in self.seats.agents:
+            if not isinstance(given, Mapping):
+                raise self._fault(method, f"{what} for agent '{agent}'", f"got {type(given).__name__} for a dict")
+            if agent not in given:
+                listed = ", ".join(map(str, given)) or "nobody"
+                raise self._fault(method, f"{what} for agent '{agent}'", f"got one for {listed}")
+        return [given[agent] for agent in self.seats.agents]
+
+    def _rewards(self, given: Any) -> list[float]:
+        rewards = []
+        for agent, reward in zip(self.seats.agents, self._by_seat("step", "a reward", given), strict=True):
+            try:
+                rewards.append(float(reward))
+            except (TypeError, ValueError):
+                rewards.append(math.nan)
+            if not math.isfinite(rewards[-1]):
+                raise self._fault("step", f"a finite reward for agent '{agent}'", f"got {reward!r}")
+        return rewards
+
+    def _vectors(self, method: str, given: Any) -> np.ndarray:
         vectors = np.zeros((2, self.size), np.float32)
-        for seat, (agent, space) in enumerate(zip(self.seats.agents, self.seats.observations, strict=True)):
-            vector = np.asarray(flatten(space, observations[agent]), np.float32)
+        for seat, observation in enumerate(self._by_seat(method, "an observation", given)):
+            vector = self._vector(method, seat, observation)
             vectors[seat, : len(vector)] = vector
         return vectors
+
+    def _vector(self, method: str, seat: int, observation: Any) -> np.ndarray:
+        """One agent's observation, flattened."""
+        space, whose = self.seats.observations[seat], f"for agent '{self.seats.agents[seat]}'"
+        numbered = isinstance(space, spaces.Discrete | spaces.MultiDiscrete)
+        if numbered and not space.contains(observation):  # `flatten` counts from behind where it is negative
+            raise self._fault(method, f"an observation {whose} in {space}", f"got {observation!r}")
+        try:
+            with np.errstate(invalid="raise", over="raise"):
+                vector = np.asarray(flatten(space, observation), np.float32)
+        except Exception as error:  # whatever numpy may say of what is no array of numbers
+            raise self._fault(method, f"an observation {whose} in {space}", f"but {raised(error)}") from error
+        if len(vector) != flatdim(space):
+            wanted = f"an observation of {flatdim(space)} numbers, as its space says, {whose}"
+            raise self._fault(method, wanted, f"got {len(vector)}")
+        if not np.isfinite(vector).all():
+            got = vector[~np.isfinite(vector)][0]
+            raise self._fault(method, f"an observation of finite numbers {whose}", f"got {got}")
+        return vector

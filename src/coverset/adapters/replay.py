@@ -109,7 +109,7 @@ def check_reproducible(name: str, make: Callable[[], Player], num_actions: tuple
     actions = np.random.default_rng(0).integers(0, num_actions, (steps, 2))
     twice = zip(_episode(make, actions), _episode(make, actions), strict=False)
     for step, (one, other) in enumerate(twice):
-        if not all(np.array_equal(*parts) for parts in zip(one, other, strict=True)):
+        if not all(np.array_equal(*parts, equal_nan=True) for parts in zip(one, other, strict=True)):
             raise ValueError(
                 f"reset(seed) of '{name}' must decide the whole episode, but two fresh environments with seed "
                 f"{PROBE_SEED} differ after {step} steps."
