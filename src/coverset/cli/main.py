@@ -1,5 +1,6 @@
 """The command line: finds the command, and turns the caller's mistakes into one sentence and exit code 2."""
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -55,6 +56,8 @@ def run(arguments: list[str]) -> int:
 
         print(version("coverset"))
         return 0
+    # What other people's code raises inside of a compiled program becomes one sentence; JAX would log it at length too.
+    logging.getLogger("jax._src.callback").setLevel(logging.CRITICAL)
     try:
         return _command(arguments[0])(arguments[1:])
     except (ValueError, TypeError, OSError) as error:
