@@ -11,6 +11,7 @@ from coverset.adhoc.agent import AdHocPolicy, create_actor
 from coverset.adhoc.exported import export_agent
 from coverset.adhoc.saved import save_agent
 from coverset.cli.main import run
+from coverset.evaluation.cross_play import member_count
 from coverset.partners import find_partner, other_seeds, read_run, seed_directories
 from coverset.study.sides import find_saved, make_side
 from toy_run import untrained
@@ -178,6 +179,29 @@ def test_agents_of_another_shape_are_refused(
     sentence = refusal(capsys, command, *words[command])
     assert f"{agent} reads {reads} numbers and chooses among {chooses} actions, but seat" in sentence
     assert sorted(matrix.rglob("*")) == before
+
+
+def test_files_of_policies_are_known_by_what_is_in_them(matrix: Path) -> None:
+    here = read_run(matrix / "seed-0")
+    population = shutil.copy(matrix / "seed-1" / "policies.safetensors", matrix / "pop.bin")
+    assert member_count(find_partner(here, str(population), seat=1)) == 2
+    agent = shutil.copy(matrix / "seed-0" / "rl2" / "agent.safetensors", matrix / "policies.safetensors")
+    assert member_count(find_partner(here, str(agent), seat=1)) == 1
+    exported = export_agent(matrix / "seed-0" / "rl2", matrix / "other" / "policies.safetensors")
+    assert member_count(find_partner(here, str(exported), seat=1)) == 1
+
+
+def test_files_that_are_cut_off_or_missing_are_told(matrix: Path, misfits, capsys) -> None:
+    whole = misfits["actions", "exported"].read_bytes()
+    cut = matrix / "cut.zip"
+    cut.write_bytes(whole[: len(whole) // 2])
+    sentence = f"{cut} is damaged or not an exported agent: BadZipFile: File is not a zip file."
+    missing = matrix / "missing.zip"
+    words = ("evaluate", matrix, "--seeds", "0", *EVALUATE, "--partners")
+    assert sentence in refusal(capsys, *words, cut)
+    assert sentence in refusal(capsys, "crossplay", "H1", cut)
+    assert f"{missing} does not exist." in refusal(capsys, *words, missing)
+    assert "missing.zip does not exist." in refusal(capsys, *words, "missing.zip")
 
 
 def test_an_agent_of_another_shape_is_not_evaluated(matrix: Path, misfits: dict[tuple[str, str], Path], capsys) -> None:

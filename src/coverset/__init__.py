@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coverset.adhoc.exported import export_agent as export_agent
+    from coverset.adhoc.exported import export_policy as export_policy
     from coverset.adhoc.exported import load_exported as load_exported
     from coverset.adhoc.saved import load_agent as load_agent
     from coverset.analysis import solve as solve
@@ -39,6 +40,7 @@ _PUBLIC = {
     "environment_names": "coverset.envs.registry:names",
     "evaluate": "coverset.measuring:evaluate",
     "export_agent": "coverset.adhoc.exported:export_agent",
+    "export_policy": "coverset.adhoc.exported:export_policy",
     "generate": "coverset.generation:generate",
     "heuristics": "coverset.policies.scripted:heuristics",
     "load_agent": "coverset.adhoc.saved:load_agent",
@@ -62,6 +64,7 @@ __all__ = [
     "environment_names",
     "evaluate",
     "export_agent",
+    "export_policy",
     "generate",
     "heuristics",
     "load_agent",

@@ -9,8 +9,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from coverset.adapters.guests import load_guest
-from coverset.adhoc.exported import load_any_agent, shape_of
+from coverset.adapters.guests import as_guest, load_guest
+from coverset.adhoc.exported import ExportedPolicy, load_saved, shape_of
 from coverset.adhoc.pool import PartnerPool
 from coverset.checks import of_type
 from coverset.envs import registry
@@ -116,23 +116,31 @@ def find_partner(run: GenerationRun, name: str, *, seat: int) -> Policy:
     """
     known = heuristics(run.environment)
     if name == "teammates":
-        return _fitting(name, run.population.teammates, run.environment, seat)
+        return fitting(name, run.population.teammates, run.environment, seat)
     if name == "best-responses":
-        return _fitting(name, run.population.best_responses, run.environment, seat)
+        return fitting(name, run.population.best_responses, run.environment, seat)
     if name == OTHER_SEEDS and (siblings := other_seeds(run.path)):
-        return _fitting(name, _together(siblings, run.environment), run.environment, seat)
+        return fitting(name, _together(siblings, run.environment), run.environment, seat)
     if name == HEURISTICS and known:
         return stack(list(known.values()))
     if name in known:
         return stack([known[name]])
     if Path(name).exists():
-        return _fitting(name, load_stacked(Path(name), run.environment, seat=seat), run.environment, seat)
+        return fitting(name, load_stacked(Path(name), run.environment, seat=seat), run.environment, seat)
     if ":" in name:
         return load_guest(name, run.environment, seat=seat)
+    check_is_no_path(name)
     usable = ["teammates", "best-responses"]
     usable += [OTHER_SEEDS] if other_seeds(run.path) else []
     usable += [HEURISTICS, *known] if known else []
     raise ValueError(f"partners must be {', '.join(usable)}, a path or module:function, got '{name}'.")
+
+
+def check_is_no_path(name: str) -> None:
+    """Raise if a name that is no path of this machine looks like one."""
+    path = Path(name)
+    if ":" not in name and (path.suffix or len(path.parts) > 1):
+        raise ValueError(f"{path} does not exist.")
 
 
 def other_seeds(path: Path) -> list[Path]:
@@ -156,21 +164,18 @@ def load_stacked(path: Path, environment: Environment, *, seat: int | None = Non
     Args:
       seat: where they are to sit; an agent is then refused where it was trained for the other seat, if that matters.
     """
-    file = path if path.is_file() else path / AGENT_FILE
-    if file.is_file() and file.name != POLICIES_FILE:
-        policy, about = load_any_agent(file)
-        check_origin(str(path), file, about, environment)
-        if seat is not None:
-            check_trained_seat(str(path), about, environment, seat)
-        return jax.tree.map(lambda x: jnp.asarray(x)[None], policy)
-    policies = path if path.is_file() else path / POLICIES_FILE
-    if not policies.is_file() and any(path.glob(f"seed-*/{POLICIES_FILE}")):
+    file = next((file for file in (path, path / AGENT_FILE, path / POLICIES_FILE) if file.is_file()), None)
+    if file is None and any(path.glob(f"seed-*/{POLICIES_FILE}")):
         return _together([*seed_directories(path).values()], environment)
-    if not policies.is_file():
+    if file is None:
         raise ValueError(f"{path} holds neither an agent nor generated policies.")
-    population, about = load_population(policies)
-    check_origin(str(path), policies, about, environment)
-    return population.teammates
+    content, about = load_saved(file)
+    check_origin(str(path), file, about, environment)
+    if isinstance(content, Population):
+        return content.teammates
+    if seat is not None:
+        check_trained_seat(str(path), about, environment, seat)
+    return jax.tree.map(lambda x: jnp.asarray(x)[None], content)
 
 
 def check_origin(source: str, file: Path, about: dict[str, Any], environment: Environment) -> None:
@@ -226,6 +231,7 @@ def check_fits(source: str, policy: Policy, environment: Environment, *, seat: i
         )
 
 
-def _fitting(name: str, policy: Policy, environment: Environment, seat: int) -> Policy:
+def fitting(name: str, policy: Policy, environment: Environment, seat: int) -> Policy:
+    """A stacked policy if it fits; an exported one may not do what its file says, so that its actions are checked."""
     check_fits(name, policy, environment, seat=seat)
-    return policy
+    return as_guest(name, policy, environment, seat=seat) if isinstance(policy, ExportedPolicy) else policy

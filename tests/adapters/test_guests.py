@@ -10,6 +10,7 @@ import pytest
 
 import coverset
 import toy_run
+from coverset import Policy
 from coverset.adapters.guests import load_guest
 from coverset.cli.main import run as command
 from coverset.envs.matrix import MatrixGame
@@ -22,6 +23,36 @@ GAME = MatrixGame()
 """Payoffs of action 1 with actions 1, 2 and 3 are 10, 0 and 4."""
 SMALL = {"hidden_sizes": (4,), "memory_size": 4, "minibatches": 1, "epochs": 1, "evaluations": 0}
 BRIEF = {"total_steps": 64, "chunk_steps": 64, "envs_per_partner": 2, "rollout_length": 4}
+
+
+class Straying(Policy):
+    """An action that there is at the start, none once something was earned."""
+
+    def initial_memory(self):
+        return ()
+
+    def act(self, key, percept, memory):
+        return jnp.where(percept.reward > 0, 9, 0), memory
+
+
+def endless():
+    return endless
+
+
+def of_any(*arguments):
+    return 0
+
+
+def in_an_array(observation, reward, done):
+    return np.array([1])
+
+
+def in_an_array_of_jax(observation, reward, done):
+    return jnp.array([[2]])
+
+
+def of_two_elements(observation, reward, done):
+    return np.array([1, 1])
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +83,8 @@ def actions(guest, percepts) -> list[int]:
         ("guest_agents:plain", [1, 0, 0, 1]),
         ("guest_agents:make_plain", [1, 0, 0, 1]),
         ("guest_agents:Object", [1, 1, 1, 1]),
+        (f"{__name__}:in_an_array", [1, 1, 1, 1]),
+        (f"{__name__}:in_an_array_of_jax", [2, 2, 2, 2]),
     ],
 )
 def test_guests_do_what_they_were_written_to_do(name: str, chosen: list[int]) -> None:
@@ -85,6 +118,9 @@ def test_a_plain_function_hears_the_reward_and_where_an_episode_starts() -> None
         ("guest_agents:Memoryless", "'guest_agents:Memoryless' does not fit the environment: RuntimeError: no memory"),
         ("guest_agents:Branching", "'guest_agents:Branching' does not fit the environment: TracerBool"),
         ("guest_agents:Growing", r"'guest_agents:Growing' .*, float32\[1\] at \['seen'\], got float32\[2\]\.$"),
+        (f"{__name__}:endless", r"endless' must name a Policy, .* got makers of makers, more than 8 deep\.$"),
+        (f"{__name__}:of_any", r"of_any' must write its parameters out, as \(obs.*, done\), got \*arguments\.$"),
+        (f"{__name__}:of_two_elements", r"must choose an action from 0 to 2, got array\(\[1, 1\]\)\.$"),
         ("guest_agents:Turning", r"'guest_agents:Turning' must hand on .*, int32\[\], got float32\[\]\.$"),
     ],
 )
@@ -109,6 +145,7 @@ def test_agents_train_and_are_evaluated_with_guests(run: Path) -> None:
     ("partner", "fault"),
     [
         ("guest_agents:fails_later", "must choose an action from 0 to 2, got 9."),
+        (f"{__name__}:Straying", "must choose an action from 0 to 2, got 9."),
         ("guest_agents:raises_later", r"failed: KeyError: 'corner\nsecond line'."),
     ],
 )
@@ -116,6 +153,14 @@ def test_a_guest_that_fails_while_playing_is_named(run: Path, capsys, partner: s
     words = ["crossplay", str(run / "seed-0"), partner, "--trials", "2", "--episodes", "40"]
     assert command(words) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"coverset: partner '{partner}' {fault}"
+
+
+def test_training_with_a_policy_that_strays_is_refused(run: Path, capsys) -> None:
+    partner = f"{__name__}:Straying"
+    words = ["--partners", partner, "teammates", "--total-steps", "64", "--chunk-steps", "64", "--evaluations", "0"]
+    assert command(["train", str(run / "seed-0"), "--learner", "feedforward", *words]) == 2
+    sentence = f"coverset: partner '{partner}' must choose an action from 0 to 2, got 9."
+    assert capsys.readouterr().err.splitlines()[-1] == sentence
 
 
 def test_other_seeds_and_whole_runs_are_partners(run: Path) -> None:

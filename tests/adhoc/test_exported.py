@@ -6,24 +6,29 @@ import sys
 import zipfile
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import export
 
+from coverset.adapters.guests import HostPolicy
 from coverset.adhoc.agent import AdHocPolicy, create_actor
-from coverset.adhoc.exported import export_agent, load_exported
+from coverset.adhoc.exported import export_agent, export_policy, load_exported
 from coverset.adhoc.plastic import make_plastic
 from coverset.adhoc.pool import PartnerPool
 from coverset.adhoc.saved import load_agent, load_agent_policy, save_agent
 from coverset.cli.main import run
+from coverset.envs import registry
 from coverset.envs.matrix import MatrixGame
 from coverset.evaluation.cross_play import cross_play, member_count
 from coverset.partners import load_stacked
+from coverset.policies.base import Policy
 from coverset.policies.networks import MLP, NetworkPolicy
 from coverset.policies.population import Population, save_population
 from coverset.storage import DamagedFile
+from coverset.study.crossplay import crossplay
 from coverset.types import Percept
 
 ABOUT = {"env": "matrix", "env_parameters": {}, "seat": 0, "seed": 7}
@@ -52,6 +57,26 @@ for observation, reward, done in json.loads(sys.argv[2]):
 assert "coverset" not in sys.modules
 print(json.dumps(actions))
 """
+
+
+class Counting(Policy):
+    """Plays one action after the other: `start`, `start + 1`, and so on, then from 0 again."""
+
+    start: jax.Array
+    turns: int = eqx.field(static=True, default=3)
+
+    def initial_memory(self):
+        return {"next": self.start}
+
+    def act(self, key, percept, memory):
+        return memory["next"], {"next": (memory["next"] + 1) % self.turns}
+
+
+class Factoring(Counting):
+    """Needs linear algebra, which is a call of another library."""
+
+    def act(self, key, percept, memory):
+        return jnp.linalg.cholesky(percept.observation[None])[0, 0].astype(int), memory
 
 
 def pairs(sharpness: float = 50.0) -> Population:
@@ -135,6 +160,52 @@ def test_it_is_a_partner_among_others(files: dict[str, Path]) -> None:
     actions, _ = pool.act(jax.random.split(jax.random.key(0), (3, 2)), percepts, pool.initial_memories(2))
     assert actions.shape == (3, 2)
     assert actions[1:].tolist() == [[0, 0], [1, 1]]
+
+
+def test_a_policy_of_ones_own_is_exported_and_plays_as_it_was_written(tmp_path: Path) -> None:
+    """Also once it was read and exported again. Parameters of the environment go with it."""
+    parameters = {"payoffs": [[5.0, 1.0, 0.0], [2.0, 6.0, 0.0], [3.0, 1.0, 4.0]], "horizon": 4}
+    first = export_policy(Counting(jnp.int32(2)), "matrix", 1, tmp_path / "first.zip", env_parameters=parameters)
+    about = load_exported(first).about
+    assert [about[name] for name in ("seat", "num_actions", "observation_size")] == [1, 3, 1]
+    again = export_policy(load_exported(first), "matrix", 1, tmp_path / "again.zip", env_parameters=parameters)
+    for name in (first, again):
+        stacked = load_stacked(name, registry.make("matrix", **parameters), seat=1)
+        policy = jax.tree.map(lambda x: x[0], stacked)
+        actions, memory = [], policy.initial_memory()
+        for _ in range(5):
+            percept = Percept(jnp.ones(1), jnp.float32(0.0), jnp.bool_(False))
+            action, memory = policy.act(jax.random.key(0), percept, memory)
+            actions.append(int(action))
+        assert actions == [2, 0, 1, 2, 0]
+    assert crossplay("H1", first, trials=2, episodes=1).means.tolist() == [[0 + 5 + 1 + 0]]
+
+
+@pytest.mark.parametrize(
+    ("policy", "seat", "message"),
+    [
+        (Counting(jnp.int32(0)), 2, "seat must lie between 0 and 1, got 2"),
+        (Counting(jnp.float32(0)), 1, "policy must choose a whole number, got Array"),
+        (Factoring(jnp.int32(0)), 1, "policy must keep to itself in order to be exported, but it calls 'cu"),
+        (
+            HostPolicy(lambda observation, reward, done: 0, 3, "plain"),
+            1,
+            "policy cannot be compiled for cpu, cuda, tpu",
+        ),
+    ],
+)
+def test_policies_that_cannot_be_exported_are_told_why(policy, seat: int, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        export_policy(policy, "matrix", seat, tmp_path / "mine.zip")
+    assert not any(tmp_path.iterdir())
+
+
+def test_an_exported_agent_with_more_actions_than_it_says_is_refused(tmp_path: Path, capsys) -> None:
+    """It counts to five in a game of three actions."""
+    file = export_policy(Counting(jnp.int32(0), 5), "matrix", 1, tmp_path / "five.zip")
+    assert run(["crossplay", "H1", str(file), "--trials", "2", "--episodes", "5"]) == 2
+    sentence = f"coverset: partner '{file}' must choose an action from 0 to 2, got 3."
+    assert capsys.readouterr().err.splitlines()[-1] == sentence
 
 
 @pytest.mark.parametrize(("role", "seat"), [("best-responses", 0), ("teammates", 1)])

@@ -8,12 +8,14 @@ agent with a memory is written as a `Policy`, whose memory coverset keeps for ea
 import inspect
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float, Int
 
 from coverset.adapters.host import call_host
@@ -21,10 +23,14 @@ from coverset.checks import raised
 from coverset.envs.base import Environment
 from coverset.envs.registry import call_named, import_named
 from coverset.policies.base import Policy
+from coverset.policies.fitting import check_action, check_policy
 from coverset.types import Percept, PRNGKey, PyTree
 
-Acts = Callable[[np.ndarray, float, bool], int]
+Acts = Callable[[np.ndarray, float, bool], Any]
 """A plain function: observation [d], the reward of the step before, whether an episode starts; gives an action."""
+WANTED = "a Policy, a function (observation, reward, done) -> action, or a function that makes one of them"
+MOST_MAKERS = 8
+"""How many makers may follow each other."""
 
 
 class HostPolicy(Policy):
@@ -47,8 +53,9 @@ class HostPolicy(Policy):
             action = self.function(observation, float(reward), bool(first))
         except Exception as error:
             raise ValueError(f"partner '{self.name}' failed: {raised(error)}.") from error
+        is_array = isinstance(action, np.ndarray | jax.Array)
         try:
-            number = operator.index(action)
+            number = operator.index(action.item() if is_array and action.size == 1 else action)
         except TypeError:
             number = -1
         if not 0 <= number < self.num_actions:
@@ -58,17 +65,49 @@ class HostPolicy(Policy):
 
 
 class Guest(Policy):
-    """A policy of any make, marked by an array: whatever it holds itself, it can be stacked with its like."""
+    """A policy of any make whose every action is checked.
+
+    It is marked by an array: whatever it holds itself, it can be stacked with its like.
+    """
 
     policy: Policy
     marker: Float[Array, "*n"]
+    num_actions: int = eqx.field(static=True)
+    name: str = eqx.field(static=True)
 
     def initial_memory(self) -> PyTree:
         return self.policy.initial_memory()
 
     def act(self, key: PRNGKey, percept: Percept, memory: PyTree) -> tuple[Int[Array, ""], PyTree]:
         action, memory = self.policy.act(key, percept, memory)
-        return jnp.asarray(action, jnp.int32), memory
+        return _existing(self.name, jnp.asarray(action, jnp.int32), self.num_actions), memory
+
+
+def _existing(name: str, actions: Int[Array, "*n"], num_actions: int) -> Int[Array, "*n"]:
+    """The same actions, or a ValueError from the host, which is asked only if one of a batch does not exist."""
+
+    def refuse(actions: np.ndarray) -> np.ndarray:
+        for action in actions.flat:
+            check_action(f"partner '{name}'", int(action), num_actions)
+        return actions
+
+    @custom_vmap
+    def existing(actions):
+        unknown = jnp.any((actions < 0) | (actions >= num_actions))
+        ask = partial(call_host, refuse, jax.ShapeDtypeStruct(actions.shape, actions.dtype))
+        return jax.lax.cond(unknown, ask, lambda same: same, actions)
+
+    @existing.def_vmap
+    def _(size, batched, actions):
+        del size, batched
+        return existing(actions), True
+
+    return existing(actions)
+
+
+def as_guest(name: str, stacked: Policy, environment: Environment, *, seat: int) -> Guest:
+    """A stack of one policy whose every action is checked."""
+    return Guest(stacked, jnp.zeros(1), environment.num_actions[seat], name)
 
 
 def load_guest(name: str, environment: Environment, *, seat: int) -> Policy:
@@ -80,25 +119,26 @@ def load_guest(name: str, environment: Environment, *, seat: int) -> Policy:
     made = _made(name, import_named("partner", name), environment)
     policy = made if isinstance(made, Policy) else HostPolicy(made, environment.num_actions[seat], name)
     _try(name, policy, environment, seat)
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], Guest(policy, jnp.float32(0.0)))
+    return as_guest(name, jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], policy), environment, seat=seat)
 
 
 def _made(name: str, found: Any, environment: Environment) -> Policy | Acts:
     """Follow makers to what they make."""
-    if isinstance(found, Policy):
-        return found
-    wanted = "a Policy, a function (observation, reward, done) -> action, or a function that makes one of them"
-    if not callable(found):
-        raise ValueError(f"partner '{name}' must name {wanted}, got {type(found).__name__}.")
-    match _required(name, found):
-        case 3:
-            return cast(Acts, found)
-        case 0:
-            return _made(name, call_named("partner", name, found), environment)
-        case 1:
-            return _made(name, call_named("partner", name, found, environment), environment)
-        case number:
-            raise ValueError(f"partner '{name}' must name {wanted}, got a function of {number} parameters.")
+    for _ in range(MOST_MAKERS):
+        if isinstance(found, Policy):
+            return found
+        if not callable(found):
+            raise ValueError(f"partner '{name}' must name {WANTED}, got {type(found).__name__}.")
+        match _required(name, found):
+            case 3:
+                return cast(Acts, found)
+            case 0:
+                found = call_named("partner", name, found)
+            case 1:
+                found = call_named("partner", name, found, environment)
+            case number:
+                raise ValueError(f"partner '{name}' must name {WANTED}, got a function of {number} parameters.")
+    raise ValueError(f"partner '{name}' must name {WANTED}, got makers of makers, more than {MOST_MAKERS} deep.")
 
 
 def _required(name: str, function: Callable[..., Any]) -> int:
@@ -108,7 +148,12 @@ def _required(name: str, function: Callable[..., Any]) -> int:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
         raise ValueError(f"partner '{name}' does not tell its parameters: {raised(error)}.") from error
-    return sum(parameter.default is parameter.empty and parameter.kind not in kinds for parameter in parameters)
+    required = sum(parameter.default is parameter.empty and parameter.kind not in kinds for parameter in parameters)
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL and required < 3 and not isinstance(function, type):
+            written = "(observation, reward, done)"
+            raise ValueError(f"partner '{name}' must write its parameters out, as {written}, got *{parameter.name}.")
+    return required
 
 
 def _try(name: str, policy: Policy, environment: Environment, seat: int) -> None:
@@ -118,33 +163,8 @@ def _try(name: str, policy: Policy, environment: Environment, seat: int) -> None
             raise ValueError(
                 f"partner '{name}' must hold nothing but arrays, numbers and static fields, got {type(leaf).__name__}."
             )
-    key = jax.random.key(0)
-    observation = environment.observe(environment.reset(key))[seat]
-    percept = Percept(observation, jnp.float32(0.0), jnp.bool_(True))
     if isinstance(policy, HostPolicy):
-        policy.checked(*map(np.asarray, percept))
-        return
-    try:
-        memory = policy.initial_memory()
-        _, remembered = jax.eval_shape(policy.act, key, percept, memory)
-        action, _ = policy.act(key, percept, memory)
-    except Exception as error:  # whatever an agent of others may raise
-        raise ValueError(f"partner '{name}' does not fit the environment: {raised(error)}.") from error
-    _check_memory(name, jax.eval_shape(policy.initial_memory), remembered)
-    if jnp.shape(action) != () or not jnp.issubdtype(jnp.result_type(action), jnp.integer):
-        raise ValueError(f"partner '{name}' must choose a whole number, got {action!r}.")
-    if not 0 <= int(action) < environment.num_actions[seat]:
-        last = environment.num_actions[seat] - 1
-        raise ValueError(f"partner '{name}' must choose an action from 0 to {last}, got {int(action)}.")
-
-
-def _check_memory(name: str, initial: PyTree, remembered: PyTree) -> None:
-    """Raise unless memory keeps its tree, shapes and types over a step: no loop can carry another."""
-    wanted = f"partner '{name}' must hand on a memory of the form that initial_memory gives"
-    if jax.tree.structure(initial) != jax.tree.structure(remembered):
-        raise ValueError(f"{wanted}, {jax.tree.structure(initial)}, got {jax.tree.structure(remembered)}.")
-    for (path, before), after in zip(jax.tree.leaves_with_path(initial), jax.tree.leaves(remembered), strict=True):
-        if (before.shape, before.dtype) != (after.shape, after.dtype):
-            shapes = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in (before, after)]
-            place = f" at {jax.tree_util.keystr(path)}" if path else ""
-            raise ValueError(f"{wanted}, {shapes[0]}{place}, got {shapes[1]}.")
+        observation = environment.observe(environment.reset(jax.random.key(0)))[seat]
+        policy.checked(np.asarray(observation), 0.0, True)
+    else:
+        check_policy(f"partner '{name}'", policy, environment, seat=seat)

@@ -32,10 +32,13 @@ from coverset.adhoc.agent import AdHocPolicy, feature_size
 from coverset.adhoc.plastic import PlasticPolicy
 from coverset.adhoc.saved import load_agent_policy
 from coverset.checks import between, one_of, raised
+from coverset.envs import registry
 from coverset.policies.base import Policy
+from coverset.policies.fitting import check_policy
 from coverset.policies.networks import NetworkPolicy
-from coverset.policies.population import load_population
-from coverset.storage import DamagedFile, write_bytes
+from coverset.policies.population import FORMAT as POPULATION_FORMAT
+from coverset.policies.population import Population, load_population
+from coverset.storage import DamagedFile, jsonable, load_tensors, write_bytes
 from coverset.types import Percept, PRNGKey, PyTree
 
 FORMAT = "coverset exported agent 1"
@@ -76,11 +79,38 @@ def export_agent(
         name = f"{role.removesuffix('s')}-{member}.zip"
         policy, about = _member(file, role, member)
     target = Path(out) if out is not None else file.parent / name
+    return _write("out", target, policy, shape_of(policy), _origin(about))
+
+
+def export_policy(
+    policy: Policy, env: str, seat: int, path: str | Path, *, env_parameters: dict[str, Any] | None = None
+) -> Path:
+    """Write any policy as a file that runs with jax alone, and is a partner wherever partners are named.
+
+    Args:
+      policy: whatever acts in one seat; it may call nothing outside of compiled programs, as plain Python would be.
+      env: the environment that it plays, as for `make`.
+      seat: where it sits, 0 or 1.
+      path: the file, such as `mine.zip`.
+      env_parameters: parameters of the environment.
+    Returns:
+      The path of the file.
+    """
+    _require_flatbuffers()
+    between("seat", seat, 0, 1)
+    environment = registry.make(env, **(env_parameters or {}))
+    check_policy("policy", policy, environment, seat=seat)
+    parameters = registry.recorded_parameters(env, environment, env_parameters or {})
+    about = {"env": env, "env_parameters": jsonable(parameters), "seat": seat}
+    return _write("path", Path(path), policy, (environment.observation_size, environment.num_actions[seat]), about)
+
+
+def _write(name: str, target: Path, policy: Policy, shape: tuple[int, int], about: dict[str, Any]) -> Path:
+    """Write a policy that reads and chooses among so many, and what it is for."""
     if target.is_dir():
-        raise ValueError(f"out must be a file, but {target} is a directory.")
-    size, actions = shape_of(policy)
-    shapes = {"observation_size": size, "num_actions": actions}
-    write_bytes(target, _archive(_programs(policy), {"format": FORMAT, **shapes, **_origin(about)}))
+        raise ValueError(f"{name} must be a file, but {target} is a directory.")
+    shapes = {"observation_size": shape[0], "num_actions": shape[1]}
+    write_bytes(target, _archive(_programs(policy, shape[0]), {"format": FORMAT, **shapes, **about}))
     return target
 
 
@@ -119,19 +149,25 @@ def shape_of(policy: Policy) -> tuple[int, int]:
     raise TypeError(f"A policy of type {type(policy).__name__} does not tell its shape.")
 
 
-def _programs(policy: Policy) -> dict[str, bytes]:
-    """The parts of an exported agent, as bytes."""
+def _programs(policy: Policy, size: int) -> dict[str, bytes]:
+    """The parts of an exported agent that reads so many numbers, as bytes."""
     start, structure = _flat_memory(policy)
     step = partial(_step, policy, structure)
     (several,) = export.symbolic_shape("n")
-    size, _ = shape_of(policy)
     one, many = _arguments((), size, start), _arguments((several,), size, start)
     programs = zip(PARTS, (lambda: start, step, jax.vmap(step)), ((), one, many), strict=True)
     with _no_traces():
-        return {
-            name: bytes(export.export(jax.jit(function), platforms=PLATFORMS)(*shapes).serialize())
-            for name, function, shapes in programs
-        }
+        return {name: _program(function, shapes) for name, function, shapes in programs}
+
+
+def _program(function: Callable[..., Any], shapes: tuple) -> bytes:
+    try:
+        program = export.export(jax.jit(function), platforms=PLATFORMS)(*shapes)
+    except Exception as error:  # whatever a policy of others may raise
+        raise ValueError(f"policy cannot be compiled for {', '.join(PLATFORMS)}: {raised(error)}.") from error
+    if calls := _outside_calls(program):
+        raise ValueError(f"policy must keep to itself in order to be exported, but it calls '{min(calls)}'.")
+    return bytes(program.serialize())
 
 
 @contextmanager
@@ -159,7 +195,7 @@ def _step(
     started, *leaves = memory
     percept = Percept(observation, jnp.where(started, reward, 0.0), done | ~started)
     action, after = policy.act(key, percept, jax.tree.unflatten(structure, leaves))
-    return action.astype(jnp.int32), (jnp.bool_(True), *jax.tree.leaves(after))
+    return jnp.asarray(action, jnp.int32), (jnp.bool_(True), *jax.tree.leaves(after))
 
 
 def _arguments(batch: tuple, observation_size: int, memory: tuple) -> tuple:
@@ -217,7 +253,7 @@ class ExportedPolicy(Policy):
 
 
 def load_exported(path: str | Path) -> ExportedPolicy:
-    """Read what `export_agent` wrote, and check that its programs take and give what they should."""
+    """Read what `export_agent` or `export_policy` wrote, and check that its programs take and give what they should."""
     _require_flatbuffers()
     path = Path(path)
     about, parts = _read(path)
@@ -239,12 +275,20 @@ def load_exported(path: str | Path) -> ExportedPolicy:
     )
 
 
-def load_any_agent(path: Path) -> tuple[Policy, dict[str, Any]]:
-    """Read an agent's file, exported or not: the policy, and what it is for."""
-    if zipfile.is_zipfile(path):
+def load_saved(path: Path) -> tuple[Population | Policy, dict[str, Any]]:
+    """Read a file of policies, whatever it is called: a population or an agent, exported or not; and what it is for."""
+    if _is_zip(path):
         policy = load_exported(path)
         return policy, policy.about
+    if load_tensors(path)[1].get("format") == POPULATION_FORMAT:
+        return load_population(path)
     return load_agent_policy(path)
+
+
+def _is_zip(path: Path) -> bool:
+    """Whether this is a zip file, even if its end, where the list of its entries stands, was cut off."""
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\x03\x04" or zipfile.is_zipfile(path)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -273,10 +317,14 @@ def _start(path: Path, program: export.Exported) -> tuple[Array, ...]:
 
 def _called(path: Path, program: export.Exported) -> Callable[..., Any]:
     """The program as a function, if it keeps to itself."""
-    calls = set(re.findall(r"custom_call\s+@(\w+)", program.mlir_module()))
-    if calls - HARMLESS_CALLS:
-        raise DamagedFile(f"{path} calls '{min(calls - HARMLESS_CALLS)}', which no exported agent does.")
+    if calls := _outside_calls(program):
+        raise DamagedFile(f"{path} calls '{min(calls)}', which no exported agent does.")
     return program.call
+
+
+def _outside_calls(program: export.Exported) -> set[str]:
+    """What a program calls that is not part of it, beyond what is harmless."""
+    return set(re.findall(r"custom_call\s+@(\w+)", program.mlir_module())) - HARMLESS_CALLS
 
 
 def _check_shapes(path: Path, program: export.Exported, wanted: tuple) -> None:

@@ -1,7 +1,6 @@
 """One side of a cross-play table: who sits there, found by a path or a name, and checked against the seat."""
 
-import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +8,15 @@ import jax
 import jax.numpy as jnp
 
 from coverset.adapters.guests import load_guest
-from coverset.adhoc.exported import load_any_agent
+from coverset.adhoc.exported import load_saved
 from coverset.checks import one_of
 from coverset.envs.base import Environment
 from coverset.evaluation.cross_play import member_count
-from coverset.partners import AGENT_FILE, check_fits, check_origin, check_trained_seat
+from coverset.partners import AGENT_FILE, check_is_no_path, check_origin, check_trained_seat, fitting
 from coverset.policies.base import Policy
-from coverset.policies.population import FORMAT as POPULATION_FORMAT
-from coverset.policies.population import Population, load_population
+from coverset.policies.population import Population
 from coverset.policies.scripted import heuristics, stack
 from coverset.runs import RunDirectory
-from coverset.storage import load_tensors
 
 ROLES = ("best-responses", "teammates")
 """Halves of a population; best responses belong in seat 0, teammates in seat 1."""
@@ -55,13 +52,10 @@ def find_saved(name: str) -> Saved | None:
     """What a path holds; None for a name that looks like none."""
     path = Path(name)
     if not path.exists():
-        if ":" not in name and (path.suffix or len(path.parts) > 1):
-            raise ValueError(f"{path} does not exist.")
+        check_is_no_path(name)
         return None
     file = _file(path)
-    if not zipfile.is_zipfile(file) and load_tensors(file)[1].get("format") == POPULATION_FORMAT:
-        return Saved(file, *load_population(file))
-    return Saved(file, *load_any_agent(file))
+    return Saved(file, *load_saved(file))
 
 
 def _file(path: Path) -> Path:
@@ -91,8 +85,7 @@ def make_side(name: str, saved: Saved | None, env: str, environment: Environment
         check_trained_seat(name, saved.about, environment, seat)
         alone = jax.tree.map(lambda x: jnp.asarray(x)[None], saved.content)
         side = Side(name, alone, (str(saved.about.get("learner", "agent")),))
-    check_fits(name, side.policies, environment, seat=seat)
-    return side
+    return replace(side, policies=fitting(name, side.policies, environment, seat))
 
 
 def _heuristics(name: str, env: str, environment: Environment) -> Side:
