@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from coverset.envs.base import Environment
@@ -102,6 +103,28 @@ def different_under_jit(self, state):
     return jnp.full((2, 1), float(isinstance(state.time, jax.core.Tracer))) + 0 * Counting.observe(self, state)
 
 
+def only_traced(self, state):
+    if not isinstance(state.time, jax.core.Tracer):
+        raise ValueError("not traced")
+    return Counting.observe(self, state)
+
+
+def calling_back(vmap_method, fails_at=1):
+    """A `step` whose reward comes from the host, which fails at a time of the episode."""
+
+    def reward_of(reward, time):
+        if np.any(np.asarray(time) == fails_at):
+            raise RuntimeError("host failed")
+        return np.asarray(reward)
+
+    scalar = jax.ShapeDtypeStruct((), jnp.float32)
+
+    def reward(outcome):
+        return jax.pure_callback(reward_of, scalar, outcome.reward, outcome.state.time, vmap_method=vmap_method)
+
+    return stepping(reward=reward)
+
+
 def starting(times, chances) -> dict:
     """An `initial_states` of these times and probabilities."""
     return {"initial_states": lambda _: (CountState(times), chances)}
@@ -137,6 +160,14 @@ BREAKS = {
     "payoffs of text": (
         {"conventions": ("a",), "convention_payoffs": (("1",),)},
         "convention_payoffs must hold finite numbers, got '1'",
+    ),
+    "conventions that nothing tells apart": (
+        {"conventions": ("a", "b")},
+        "convention must tell which of a, b was followed, got no such method",
+    ),
+    "parameters that are no fields": (
+        {"__init__": lambda self, scale=1.0, **fields: Counting.__init__(self, **fields)},
+        r"__init__ must take the fields of the dataclass \(horizon\), got scale, fields",
     ),
     "starts without probabilities": (
         {"initial_states": lambda _: CountState(jnp.zeros(2, jnp.int32))},
@@ -198,6 +229,10 @@ BREAKS = {
         {"step": stepping(reward=lambda _: jnp.float32(jnp.nan))},
         "reward must be finite, got nan",
     ),
+    "reward not a number by hand": (
+        {"step": stepping(reward=lambda outcome: outcome.reward * jnp.nan)},
+        "step reward must be finite, got nan",
+    ),
     "terminated's dtype": (
         {"step": stepping(terminated=lambda _: jnp.float32(0))},
         r"step terminated must be bool\[\], got float32\[\]",
@@ -218,6 +253,11 @@ BREAKS = {
     "jit differs": ({"observe": different_under_jit}, "observe must give the same with and without jit"),
     "convention's dtype": ({"convention": lambda *_: jnp.float32(0)}, "convention must be an integer scalar"),
     "convention's range": ({"convention": lambda *_: jnp.int32(1)}, r"convention must lie in 0\.\.0 .* got 1"),
+    "not without jit": ({"observe": only_traced}, "observe must run without jit, got ValueError: not traced"),
+    "a callback that fails": (
+        {"step": calling_back("sequential")},
+        "step must run without jit, got RuntimeError: host failed",
+    ),
     "render": ({"render": lambda *_: 3}, "render must return a str, got int"),
     "render fails": ({"render": lambda *_: {}["grid"]}, "render must return a str, got KeyError: 'grid'"),
 }
@@ -238,6 +278,72 @@ def test_a_quick_check_leaves_out_what_needs_steps_by_hand() -> None:
         check_environment(broken(observe=lambda *_: jnp.full((2, 1), jnp.inf)), quick=True)
 
 
+class KeyedState(NamedTuple):
+    time: jax.Array
+    key: jax.Array
+
+
+class Keyed(Counting):
+    """Its state carries a random key."""
+
+    def reset(self, key):
+        return KeyedState(jnp.int32(0), key)
+
+    def step(self, key, state, actions):
+        outcome = Counting.step(self, key, CountState(state.time), actions)
+        return outcome._replace(state=KeyedState(outcome.state.time, jax.random.split(state.key)[0]))
+
+
+def convention_without_vmap(self, state, seat):
+    del self, seat
+    return jax.pure_callback(
+        lambda key: np.int32(0), jax.ShapeDtypeStruct((), jnp.int32), jax.random.key_data(state.key)
+    )
+
+
+SIDE_BY_SIDE = {
+    "step": (
+        {"step": calling_back(None, fails_at=9)},
+        "step must run under vmap and jit, got NotImplementedError: vmap",
+    ),
+    "step at the start": (
+        {"step": calling_back("sequential")},
+        "step must run under vmap and jit, got RuntimeError: host failed",
+    ),
+    "step later": (
+        {"step": calling_back("sequential", fails_at=3)},
+        "step must run under vmap and jit, got RuntimeError: host failed",
+    ),
+    "convention": (
+        {"reset": Keyed.reset, "step": Keyed.step, "convention": convention_without_vmap},
+        "convention must run under vmap and jit, got NotImplementedError: vmap",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), SIDE_BY_SIDE.values(), ids=SIDE_BY_SIDE)
+def test_what_does_not_run_side_by_side_is_named(changes: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=rf"^Broken\.{message}") as failure:
+        check_environment(broken(**changes), quick=True)
+    assert "\n" not in str(failure.value)
+
+
+def test_a_state_may_carry_a_random_key() -> None:
+    check_environment(Keyed())
+
+
+class Plain(Environment):
+    """A whole environment, but no dataclass: nothing tells its parameters."""
+
+    horizon, observation_size, num_actions = 4, 1, (2, 2)
+    reset, step, observe, render = Counting.reset, Counting.step, Counting.observe, Counting.render
+
+
+def test_a_class_that_is_no_dataclass_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^Plain must be a frozen dataclass, with its parameters as fields, got a cl"):
+        check_environment(Plain())
+
+
 def test_a_class_and_other_things_are_refused() -> None:
     unchecked = inspect.unwrap(check_environment)  # as people have it: types are checked only while tests run
     with pytest.raises(
@@ -254,6 +360,6 @@ def test_starts_that_are_right_pass() -> None:
 
 def test_horizon_is_checked_and_the_unbroken_passes() -> None:
     check_environment(Counting())
-    check_environment(broken(conventions=("agree", "differ")))
+    check_environment(broken(conventions=("agree", "differ"), convention=lambda *_: jnp.int32(2)))
     with pytest.raises(ValueError, match=r"horizon must be an int of at least 1, got 0"):
         check_environment(Counting(horizon=0))

@@ -9,11 +9,12 @@ import pytest
 from coverset.adapters.guests import load_guest
 from coverset.cli.main import run
 from coverset.envs.matrix import MatrixGame
-from coverset.envs.registry import NEEDED, make
+from coverset.envs.registry import NEEDED, make, recorded_parameters
 
 BROKEN = {
     "syntax": ("def game(:\n", r"but SyntaxError: .*"),
     "name": ("game = unheard_of\n", r"but NameError: name 'unheard_of' is not defined"),
+    "leaves": ("raise SystemExit(5)\n", r"but SystemExit: 5"),
     "exits": ("raise RuntimeError('first line\\nsecond line')\n", r"but RuntimeError: first line"),
     "import": ("import unheard_of\n", r"but No module named 'unheard_of'"),
 }
@@ -33,7 +34,12 @@ def test_a_module_that_cannot_be_imported_is_named(kind: str, tmp_path: Path, mo
 
 @pytest.mark.parametrize(
     ("body", "cause"),
-    [("{}['board']", "KeyError: 'board'"), ("[][3]", "IndexError: list index out of range"), ("1 / 0", "ZeroDiv")],
+    [
+        ("exit(5)", "SystemExit: 5"),
+        ("{}['board']", "KeyError: 'board'"),
+        ("[][3]", "IndexError: list index out of range"),
+        ("1 / 0", "ZeroDiv"),
+    ],
 )
 def test_a_factory_that_fails_is_named(body: str, cause: str, tmp_path: Path, monkeypatch, capsys) -> None:
     module = f"failing_{cause.partition(':')[0].lower()}"
@@ -44,6 +50,43 @@ def test_a_factory_that_fails_is_named(body: str, cause: str, tmp_path: Path, mo
     assert printed.startswith(f"coverset: environment '{module}:game' cannot be made: {cause}")
     assert printed.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("file", ["./hand/some_game.py", "hand/some_game", "some_game.py", ".some_game"])
+def test_a_file_is_not_a_module(file: str) -> None:
+    sentence = f"environment must name a module, such as some_game:Game, got '{file}:Game'."
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        make(f"{file}:Game")
+
+
+SCALED = """
+import itertools
+from coverset.envs.matrix import MatrixGame
+
+class Scaled(MatrixGame):
+    __eq__, __hash__ = object.__eq__, object.__hash__
+
+turns = itertools.count(2)
+
+def turning():
+    return MatrixGame(horizon=next(turns))
+
+def lasting(horizon=3):
+    return MatrixGame(horizon=horizon)
+"""
+
+
+def test_parameters_are_recorded_only_where_they_build_the_same_again(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "scaled_game.py").write_text(SCALED)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("scaled_game:Scaled", "scaled_game:turning"):
+        with pytest.raises(ValueError, match=rf"^environment '{name}' must be a frozen dataclass that .* got an"):
+            recorded_parameters(name, make(name), {})
+    for given in ({}, {"horizon": 5}):
+        environment = make("scaled_game:lasting", **given)
+        recorded = recorded_parameters("scaled_game:lasting", environment, given)
+        assert recorded == {"horizon": 3} | given
+        assert make("scaled_game:lasting", **recorded) == environment
 
 
 def test_a_sentence_of_the_factory_stays_as_it_is() -> None:

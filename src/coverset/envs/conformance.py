@@ -6,6 +6,8 @@
 It returns nothing, or raises ValueError with one sentence: which field broke the contract, what was wanted, what came.
 """
 
+import dataclasses
+import inspect
 import itertools
 import math
 from collections.abc import Callable
@@ -14,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, Key
 
 from coverset.checks import raised
 from coverset.envs.base import Environment, autoreset
@@ -34,6 +36,7 @@ def check_environment(environment: Environment, *, quick: bool = False) -> None:
       quick: leave out the steps without `jit`, which take longest: JAX compiles each of their operations by itself.
     """
     _check_instance(environment)
+    _check_parameters(environment)
     _check_fields(environment)
     _check_conventions(environment)
     _check_types(environment)
@@ -53,6 +56,18 @@ def _check_instance(environment: object) -> None:
         raise ValueError(f"environment must be an instance of a class, such as {name}(), got the class {name} itself.")
     if not isinstance(environment, Environment):
         raise ValueError(f"environment must be a coverset Environment, got {type(environment).__name__}.")
+
+
+def _check_parameters(environment: Environment) -> None:
+    """A run records the fields, and later commands build the environment from them: they must be all there is."""
+    name = type(environment).__name__
+    if not dataclasses.is_dataclass(environment):
+        raise ValueError(f"{name} must be a frozen dataclass, with its parameters as fields, got a class that is none.")
+    fields = {field.name for field in dataclasses.fields(environment) if field.init}
+    taken = inspect.signature(type(environment)).parameters
+    if set(taken) != fields:
+        wanted = f"take the fields of the dataclass ({', '.join(sorted(fields))})"
+        _fail(environment, "__init__", wanted, ", ".join(taken) or "no parameters")
 
 
 def _check_fields(environment: Environment) -> None:
@@ -104,6 +119,8 @@ def _check_conventions(environment: Environment) -> None:
     for value in itertools.chain(*payoffs):
         if not isinstance(value, int | float) or not math.isfinite(value):
             _fail(environment, "convention_payoffs", "hold finite numbers", repr(value))
+    if names and type(environment).convention is Environment.convention:
+        _fail(environment, "convention", f"tell which of {', '.join(names)} was followed", "no such method")
 
 
 def _check_types(environment: Environment) -> None:
@@ -130,10 +147,21 @@ def _check_types(environment: Environment) -> None:
 
 def _traced(environment: Environment, field: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """What `function` returns under `jit`, as shapes and dtypes."""
+    return _ran(environment, field, "under jit", jax.eval_shape, function, *arguments)
+
+
+def _ran(environment: Environment, field: str, how: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What `function` returns, computed to the end: a callback fails no sooner."""
     try:
-        return jax.eval_shape(function, *arguments)
+        return jax.block_until_ready(function(*arguments))
     except Exception as error:  # whatever an outside environment may raise
-        _fail(environment, field, "run under jit", raised(error))
+        _fail(environment, field, f"run {how}", _raised(error))
+
+
+def _raised(error: Exception) -> str:
+    """As `raised`; of a failed callback JAX tells a whole traceback, and the error stands at its end."""
+    end = str(error).rpartition("\n  ")[2].splitlines()
+    return end[1].rstrip(". ") if "Traceback (most recent" in str(error) and len(end) > 1 else raised(error)
 
 
 def _check_arrays(environment: Environment, state: PyTree) -> None:
@@ -195,17 +223,21 @@ class _Start(NamedTuple):
     observe: Observations
 
 
-def _start(environment: Environment, key: PRNGKey) -> _Start:
-    state = environment.reset(key)
-    outcome = environment.step(key, state, _random_actions(environment, key))
-    return _Start(state, outcome, environment.observe(outcome.state))
+def _start(environment: Environment, key: Key[Array, "..."], how: str, transform: Callable[..., Any]) -> _Start:
+    """A reset, a step and a look, each method transformed by itself; `how` says so where one of them fails."""
+    actions = transform(lambda key: _random_actions(environment, key))(key)
+    state = _ran(environment, "reset", how, transform(environment.reset), key)
+    outcome = _ran(environment, "step", how, transform(environment.step), key, state, actions)
+    return _Start(state, outcome, _ran(environment, "observe", how, transform(environment.observe), outcome.state))
 
 
 def _check_steps(environment: Environment) -> None:
     """A reset and a step twice by hand and once under `jit`: all must agree. Both states must render."""
     key = jax.random.key(1)
-    by_hand, again = _start(environment, key), _start(environment, key)
-    jitted = jax.jit(lambda key: _start(environment, key))(key)
+    by_hand, again = (_start(environment, key, "without jit", lambda method: method) for _ in range(2))
+    jitted = _start(environment, key, "under jit", jax.jit)
+    _check_finite(environment, "step reward", np.asarray(by_hand.step.reward))
+    _check_finite(environment, "observe", np.asarray(by_hand.observe))
     for field, one, other in zip(_Start._fields, by_hand, again, strict=True):
         _check_equal(environment, field, "depend on nothing but its arguments", one, other)
     for field, one, other in zip(_Start._fields, by_hand, jitted, strict=True):
@@ -220,10 +252,17 @@ def _check_steps(environment: Environment) -> None:
 
 
 def _check_equal(environment: Environment, field: str, wanted: str, one: PyTree, other: PyTree) -> None:
+    one, other = jax.tree.map(_numbers, (one, other))
     for (path, left), right in zip(jax.tree.leaves_with_path(one), jax.tree.leaves(other), strict=True):
         if not np.allclose(left, right, rtol=1e-5, atol=1e-6, equal_nan=True):
             where = f" in {jax.tree_util.keystr(path)}" if path else ""
-            _fail(environment, field, wanted, f"{np.asarray(left).tolist()} and {np.asarray(right).tolist()}{where}")
+            _fail(environment, field, wanted, f"{left.tolist()} and {right.tolist()}{where}")
+
+
+def _numbers(leaf: Any) -> np.ndarray:
+    """A leaf of a state in NumPy, random keys too."""
+    is_key = isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
 
 
 def _random_actions(environment: Environment, key: PRNGKey) -> Actions:
@@ -258,7 +297,10 @@ def _play(environment: Environment, key: PRNGKey) -> _Moment:
 def _check_episodes(environment: Environment) -> None:
     """Random episodes side by side: finite numbers, one kind of end at a time, and an end by the horizon."""
     keys = jax.random.split(jax.random.key(2), EPISODES)
-    moments = jax.tree.map(np.asarray, jax.jit(jax.vmap(lambda key: _play(environment, key)))(keys))
+    try:
+        moments = jax.tree.map(np.asarray, _side_by_side(lambda key: _play(environment, key))(keys))
+    except Exception as error:  # whatever an outside environment may raise
+        _fail_side_by_side(environment, keys, error)
     _check_finite(environment, "observe", moments.observations)
     _check_finite(environment, "step reward", moments.reward)
     if (moments.terminated & moments.truncated).any():
@@ -269,6 +311,20 @@ def _check_episodes(environment: Environment) -> None:
             environment, "horizon", "end every episode by its last step", f"{environment.horizon} steps without an end"
         )
     _check_followed(environment, moments.conventions[ended])
+
+
+def _side_by_side(function: Callable[..., Any]) -> Callable[..., Any]:
+    return jax.jit(jax.vmap(function))
+
+
+def _fail_side_by_side(environment: Environment, keys: Key[Array, "n"], error: Exception) -> NoReturn:
+    """Name the method that does not run in many environments at once: `step` where all of them do at the start."""
+    how = "under vmap and jit"
+    state = _start(environment, keys, how, _side_by_side).step.state
+    for seat in range(2):
+        convention = _side_by_side(lambda state, seat=seat: environment.convention(state, seat))
+        _ran(environment, "convention", how, convention, state)
+    _fail(environment, "step", f"run {how}", _raised(error))
 
 
 def _check_finite(environment: Environment, field: str, numbers: np.ndarray) -> None:

@@ -4,7 +4,9 @@ import dataclasses
 import importlib
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import entry_points
+from pathlib import PurePath
 from typing import Any, get_type_hints
 
 from coverset.checks import of_type, one_of, raised
@@ -72,12 +74,24 @@ def recorded_parameters(name: str, environment: Environment, given: dict[str, An
     """
     factory = _factory(name)
     if name in _BUILT_IN or isinstance(factory, type):
-        return parameters_of(environment)
+        recorded = parameters_of(environment)
+    else:
+        recorded = _defaults(factory) | given
+    again = False
+    with suppress(Exception):  # whatever the code of others may raise, it does not build the same again
+        again = make(name, **recorded) == environment
+    if not again:
+        told = ", ".join(f"{parameter}={value!r}" for parameter, value in recorded.items()) or "no parameters"
+        raise ValueError(
+            f"environment '{name}' must be a frozen dataclass that its parameters build again, "
+            f"got an unequal one from {told}."
+        )
+    return recorded
+
+
+def _defaults(factory: Callable[..., Any]) -> dict[str, Any]:
     parameters = inspect.signature(factory).parameters.values()
-    defaults = {
-        parameter.name: parameter.default for parameter in parameters if parameter.default is not parameter.empty
-    }
-    return defaults | given
+    return {parameter.name: parameter.default for parameter in parameters if parameter.default is not parameter.empty}
 
 
 def is_built_in(environment: Environment) -> bool:
@@ -93,7 +107,7 @@ def _factory(name: str) -> Any:
     one_of("environment", name, names())
     try:
         return entry_points(group=ENTRY_POINT_GROUP)[name].load()
-    except Exception as error:  # whatever the code of others may raise
+    except (Exception, SystemExit) as error:  # whatever the code of others may raise
         raise ValueError(f"environment '{name}' is installed but cannot be loaded: {raised(error)}.") from error
 
 
@@ -102,10 +116,13 @@ def import_named(role: str, name: str) -> Any:
     module_name, _, function_name = name.partition(":")
     try:
         return getattr(importlib.import_module(module_name), function_name)
-    except Exception as error:  # whatever a module of others may raise while it is imported
+    except (Exception, SystemExit) as error:  # whatever a module of others may raise while it is imported
         if isinstance(error, ModuleNotFoundError) and module_name in NEEDED:
             package, install = NEEDED[module_name]
             raise ValueError(f"{role} '{name}' needs the package {package}: install {install}.") from error
+        if "/" in module_name or module_name.startswith(".") or module_name.endswith(".py"):
+            module = PurePath(module_name).name.removesuffix(".py").lstrip(".")
+            raise ValueError(f"{role} must name a module, such as {module}:{function_name}, got '{name}'.") from error
         plain = isinstance(error, ImportError | AttributeError | ValueError)
         cause = str(error) if plain else raised(error)
         raise ValueError(f"{role} '{name}' must name an importable module:function, but {cause}.") from error
@@ -117,7 +134,7 @@ def call_named(role: str, name: str, function: Callable[..., Any], *arguments: A
         return function(*arguments, **parameters)
     except ValueError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ValueError(f"{role} '{name}' cannot be made: {raised(error)}.") from error
 
 
