@@ -84,7 +84,14 @@ def test_tables_hold_a_line_for_every_row(outcome, monkeypatch, capsys, tmp_path
     monkeypatch.setenv("COLUMNS", "160")
     assert command_line.run(["bench", "--out", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
-    for words in ("Training", "Growth with the population", "Environments alone", "Start of a generation run", "warm"):
+    for words in (
+        "Training",
+        "Growth with the population",
+        "Environments alone",
+        "Start of a generation run",
+        "warm",
+        "backward",
+    ):
         assert words in shown
 
 

@@ -37,23 +37,6 @@ COLUMNS: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
             ("share_of_peak", "share of peak", ".2f"),
         ),
     ),
-    "parts": (
-        "Where the time of an update goes: shares",
-        (
-            ("env", "environment", ""),
-            ("preset", "preset", ""),
-            ("update_seconds", "seconds", ".5f"),
-            ("dispatch", "dispatch", ".3f"),
-            ("environment", "steps", ".2f"),
-            ("acting", "acting", ".2f"),
-            ("valuing", "valuing", ".2f"),
-            ("moving_data", "data", ".2f"),
-            ("forward", "forward", ".2f"),
-            ("backward", "backward", ".2f"),
-            ("optimiser", "optimiser", ".2f"),
-            ("multipliers", "multipliers", ".2f"),
-        ),
-    ),
     "populations": (
         "Growth with the population, and the baseline that gathers and masks",
         (
@@ -160,6 +143,7 @@ def main(arguments: list[str]) -> int:
     for part, (title, columns) in COLUMNS.items():
         if part in record:
             _show(title, columns, record[part])
+    _show_parts(record["parts"])
     print(f"Written: {out / 'bench.json'}, {out / 'bench.png'}")
     return 0
 
@@ -170,4 +154,18 @@ def _show(title: str, columns: Sequence[tuple[str, str, str]], rows: list[dict[s
         table.add_column(heading, justify="right" if form else "left")
     for row in rows:
         table.add_row(*(format(row[field], form) if field in row else "" for field, _, form in columns))
+    Console().print(table)
+
+
+def _show_parts(rows: list[dict[str, Any]]) -> None:
+    """A column for every row of the record: there are more parts than fit beside each other."""
+    from coverset.benchmarking.parts import PARTS
+
+    table = Table(title="Where the time of an update goes: shares", title_justify="left")
+    table.add_column("")
+    for row in rows:
+        table.add_column(f"{row['env']} {row['preset']}", justify="right")
+    table.add_row("milliseconds", *(f"{1000 * row['update_seconds']:.2f}" for row in rows))
+    for part in PARTS:
+        table.add_row(part.replace("_", " "), *(f"{row[part]:.3f}" for row in rows))
     Console().print(table)
