@@ -30,6 +30,10 @@ class Effort:
     training: Mapping[str, Any] = field(default_factory=dict)
     """Settings of agent training that replace the preset's."""
 
+    def chunked(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings with chunks of the size that is timed, unless they say another."""
+        return {"chunk_steps": self.chunk_steps, **settings}
+
 
 FULL = Effort()
 QUICK = Effort(

@@ -39,7 +39,7 @@ PARTS = (
 
 def measure_parts(environment: str, preset: str, effort: Effort, clock: Callable[[], float]) -> dict[str, Any]:
     """A row for one environment and preset: seconds of an update of one seed, and the share of each part."""
-    plan = make_plan(environment, preset=preset, chunk_steps=effort.chunk_steps, **effort.generation)
+    plan = make_plan(environment, preset=preset, **effort.chunked(effort.generation))
     updates = plan.settings.updates_per_chunk
     # As often as the chunk does updates: a single call of the quickest is over before it can be timed.
     repeated = {name: _repeated(piece, updates) for name, piece in pieces(plan.trainer).items()}

@@ -20,9 +20,9 @@ def measure_throughput(
     environment: str, preset: str, effort: Effort, clock: Callable[[], float]
 ) -> list[dict[str, Any]]:
     """A row for teammate generation and one for agent training."""
-    plan = make_plan(environment, preset=preset, **_chunked(effort, effort.generation))
+    plan = make_plan(environment, preset=preset, **effort.chunked(effort.generation))
     generation = generation_chunks(plan)
-    training, agent, partner_sizes = training_chunks(plan, _chunked(effort, effort.training))
+    training, agent, partner_sizes = training_chunks(plan, effort.chunked(effort.training))
     work = {"peak": peak_product(), "generate": generation, "train": training}
     seconds = take_turns(work, repeats=effort.repeats, clock=clock)
     operations = {
@@ -50,7 +50,3 @@ def measure_throughput(
 def share_of_peak(operations: float, seconds: list[float], peak_seconds: list[float]) -> float:
     """Arithmetic efficiency: operations a second over those of the large product that ran just before."""
     return operations / PEAK_OPERATIONS * median_ratio(peak_seconds, seconds)
-
-
-def _chunked(effort: Effort, settings: Any) -> dict[str, Any]:
-    return {"chunk_steps": effort.chunk_steps, **settings}
