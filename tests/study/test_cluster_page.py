@@ -35,6 +35,9 @@ IN_THE_MIDDLE = """
 until [ -s out/matrix-brdiv-fast/seed-0/metrics.jsonl ]; do kill -0 $job; sleep 0.1; done
 """
 
+SUBMISSIONS = 3
+RAY_GAVE_UP = "timed out during startup"
+
 PROGRAMS = Path(sys.executable).parent
 SMALL = ["matrix", "--methods", "brdiv", "--seeds", "0", *toy_study.words(generation={"total_steps": 2000 * 80})]
 
@@ -105,13 +108,20 @@ def test_a_cluster_is_started_joined_used_and_stopped(local: Path, tmp_path: Pat
     assert results(tmp_path / "out") == results(local)
 
 
+def submit(script: str, home: Path, *, code: int) -> None:
+    """Run a job that should end with a code. Where Ray gives up, as it does on a busy machine, it is submitted again."""
+    for _ in range(SUBMISSIONS):
+        done = on_a_machine(script, home)
+        if done.returncode == code or RAY_GAVE_UP not in done.stderr:
+            break
+    assert done.returncode == code, done.stdout + done.stderr
+
+
 def test_a_slurm_job_stops_before_its_time_is_up_and_the_next_one_goes_on(local: Path, tmp_path: Path) -> None:
     slurm(tmp_path)
-    stopped = on_a_machine(f"{SLURM} {IN_THE_MIDDLE} kill -INT $job; wait $job", tmp_path)
-    assert stopped.returncode == 130, stopped.stdout + stopped.stderr
+    submit(f"{SLURM} {IN_THE_MIDDLE} kill -INT $job; wait $job", tmp_path, code=130)
     assert not [*tmp_path.rglob("summary.json")]
-    done = on_a_machine(f"{SLURM} wait $job", tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
+    submit(f"{SLURM} wait $job", tmp_path, code=0)
     assert results(tmp_path / "out") == results(local)
 
 
