@@ -109,7 +109,7 @@ def test_a_cluster_is_started_joined_used_and_stopped(local: Path, tmp_path: Pat
 
 
 def submit(script: str, home: Path, *, code: int) -> None:
-    """Run a job that should end with a code. Where Ray gives up, as it does on a busy machine, it is submitted again."""
+    """Run a job that should end with a code; again where Ray gives up, as it does on a busy machine."""
     for _ in range(SUBMISSIONS):
         done = on_a_machine(script, home)
         if done.returncode == code or RAY_GAVE_UP not in done.stderr:
