@@ -6,7 +6,6 @@ agent with a memory is written as a `Policy`, whose memory coverset keeps for ea
 """
 
 import inspect
-import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
@@ -53,15 +52,7 @@ class HostPolicy(Policy):
             action = self.function(observation, float(reward), bool(first))
         except Exception as error:
             raise ValueError(f"partner '{self.name}' failed: {raised(error)}.") from error
-        is_array = isinstance(action, np.ndarray | jax.Array)
-        try:
-            number = operator.index(action.item() if is_array and action.size == 1 else action)
-        except TypeError:
-            number = -1
-        if not 0 <= number < self.num_actions:
-            last = self.num_actions - 1
-            raise ValueError(f"partner '{self.name}' must choose an action from 0 to {last}, got {action!r}.")
-        return number
+        return check_action(f"partner '{self.name}'", action, self.num_actions)
 
 
 class Guest(Policy):

@@ -18,7 +18,7 @@ from coverset.benchmarking.timing import take_turns
 from coverset.benchmarking.workloads import update_chunks
 from coverset.generation import make_plan
 from coverset.teammates.collection import Logits, Steps, collect
-from coverset.teammates.mappo import Batch, estimate, grid_loss, improve
+from coverset.teammates.mappo import Batch, at_times, estimate, grid_loss, improve, minibatch_times
 from coverset.teammates.networks import Networks
 from coverset.teammates.pair_grid import PairGrid
 from coverset.teammates.trainer import Trainer, TrainState
@@ -131,12 +131,10 @@ def _gradients(loss: Callable[[Networks], Scalar], networks: Networks) -> Networ
 def _over_epochs(trainer: Trainer, key: PRNGKey, state: TrainState, batch: Batch, step: Step) -> Networks:
     """All passes over a rollout by networks that stay as they are, which the compiler must not find out."""
     s = trainer.settings
-    orders = jax.vmap(lambda k: jax.random.permutation(k, s.rollout_length))(jax.random.split(key, s.epochs))
+    bonuses = jnp.full(s.population_size, s.entropy)
 
     def optimise(networks: Networks, times: Array) -> tuple[Networks, None]:
-        part = jax.tree.map(lambda x: x[:, times], batch) if s.minibatches > 1 else batch
-        bonuses = jnp.full(s.population_size, s.entropy)
+        part = at_times(batch, times, s)
         return step(lambda networks: grid_loss(networks, trainer.grid, part, bonuses, s.clip)[0], networks), None
 
-    times = orders.reshape(-1, s.rollout_length // s.minibatches)
-    return jax.lax.scan(optimise, state.learner.networks, times)[0]
+    return jax.lax.scan(optimise, state.learner.networks, minibatch_times(key, s))[0]

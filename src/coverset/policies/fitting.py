@@ -1,7 +1,11 @@
 """Whether somebody's policy fits an environment, found out before anything runs."""
 
+import operator
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from coverset.checks import raised
 from coverset.envs.base import Environment
@@ -26,10 +30,16 @@ def check_policy(who: str, policy: Policy, environment: Environment, *, seat: in
     check_action(who, int(action), environment.num_actions[seat])
 
 
-def check_action(who: str, action: int, num_actions: int) -> None:
-    """Raise unless there is such an action."""
-    if not 0 <= action < num_actions:
-        raise ValueError(f"{who} must choose an action from 0 to {num_actions - 1}, got {action}.")
+def check_action(who: str, action: Any, num_actions: int) -> int:
+    """The number of an action, which an array of one element may hold; raises unless there is such an action."""
+    alone = isinstance(action, np.ndarray | jax.Array) and action.size == 1
+    try:
+        number = operator.index(action.item() if alone else action)
+    except TypeError:
+        number = -1
+    if not 0 <= number < num_actions:
+        raise ValueError(f"{who} must choose an action from 0 to {num_actions - 1}, got {action!r}.")
+    return number
 
 
 def _check_memory(who: str, initial: PyTree, remembered: PyTree) -> None:

@@ -176,14 +176,12 @@ def improve(
 
     `loss` computes what `grid_loss` does.
     """
-    length, parts = settings.rollout_length, settings.minibatches
-    orders = jax.vmap(lambda k: jax.random.permutation(k, length))(jax.random.split(key, settings.epochs))
     # The paper multiplies the entropy weight by w_ii; in units of w_ii that factor is 1.
     bonuses = pace.entropy * (1.0 if settings.relative_weights else jnp.diagonal(pair_weights))
     rate, critic_rate = settings.learning_rate * pace.rate, settings.critic_learning_rate * pace.rate
 
     def optimise(learner: Learner, times: Int[Array, "t"]) -> tuple[Learner, Losses]:
-        part = jax.tree.map(lambda x: x[:, times], batch) if parts > 1 else batch
+        part = at_times(batch, times, settings)
         gradients, losses = jax.grad(loss, has_aux=True)(learner.networks, grid, part, bonuses, settings.clip)
         if settings.one_policy_per_pair:
             both = jax.tree.map(jnp.add, gradients.best_responses, gradients.teammates)
@@ -199,5 +197,17 @@ def improve(
         updated = zip(rows, columns, adam("critic", critic_rate), strict=True)
         return Learner(*(Networks(*each) for each in updated)), losses
 
-    learner, losses = jax.lax.scan(optimise, learner, orders.reshape(-1, length // parts))
+    learner, losses = jax.lax.scan(optimise, learner, minibatch_times(key, settings))
     return learner, jax.tree.map(lambda x: x.mean(axis=0), losses)
+
+
+def minibatch_times(key: PRNGKey, settings: GenerateSettings) -> Int[Array, "n t"]:
+    """The steps of a rollout that each optimiser step learns from: every epoch has all of them, in another order."""
+    length = settings.rollout_length
+    orders = jax.vmap(lambda k: jax.random.permutation(k, length))(jax.random.split(key, settings.epochs))
+    return orders.reshape(-1, length // settings.minibatches)
+
+
+def at_times(batch: Batch, times: Int[Array, "t"], settings: GenerateSettings) -> Batch:
+    """A part of a rollout, of every pair; all of it, as it lies, where there is only one."""
+    return jax.tree.map(lambda x: x[:, times], batch) if settings.minibatches > 1 else batch
