@@ -17,3 +17,15 @@ from platformdirs import user_cache_path  # noqa: E402
 
 jax.config.update("jax_compilation_cache_dir", str(user_cache_path("coverset") / "jax-tests"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+
+import pytest  # noqa: E402
+
+from coverset import trusting  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def restored_trust(monkeypatch):
+    """What one test trusts, or adopts from another process, is forgotten before the next."""
+    monkeypatch.setattr(trusting, "_named", set(trusting._named))
+    monkeypatch.setattr(trusting, "_allowed", set(trusting._allowed))
+    monkeypatch.setattr(trusting, "_granted_key", trusting._granted_key)

@@ -16,7 +16,11 @@ LAYERS = (
     ("types",),
     ("checks",),
     ("config", "storage"),
+    ("trusting",),
+    ("policies.base",),
+    ("envs.drawing", "envs.oracle"),
     ("envs.base",),
+    ("envs.extensions",),
     ("envs.foraging", "envs.matrix", "envs.reaching", "envs.conformance"),
     ("envs.registry", "envs"),
     ("presets", "runs"),
@@ -25,7 +29,7 @@ LAYERS = (
     ("learning",),
     ("looping",),
     ("evaluation",),
-    ("analysis.finite", "analysis.blind", "analysis.certificate"),
+    ("analysis.contract", "analysis.finite", "analysis.blind", "analysis.simulation", "analysis.certificate"),
     ("teammates", "adhoc"),
     ("reports",),
     ("adapters",),
@@ -40,13 +44,26 @@ LAYERS = (
 )
 """A module may import from its own layer's package and from layers above it; names are prefixes below `coverset`."""
 
+GAMES = ("foraging", "matrix", "reaching")
+GAME_TOOLS = ("envs.base", "envs.drawing", "envs.extensions", "envs.oracle")
+KNOW_A_GAME = {
+    "coverset.envs.registry": GAMES,
+    "coverset.adapters.lbforaging": ("foraging",),
+    "coverset.benchmarking.stepping": ("foraging",),
+}
+"""Who may name a game besides its own folder: the table of built-in names, and what is about that one game."""
+
 MAY_IMPORT = {
     **{
-        f"coverset.analysis.{part}": ("types", "checks", "analysis", "envs.matrix", "envs.reaching")
+        f"coverset.analysis.{part}": ("types", "checks", "analysis")
         for part in ("coverage", "diversity", "games", "zero_sum")
     },
     "coverset.analysis.drawing": ("analysis", "storage"),
-    "coverset.envs.base": ("types", "checks"),
+    "coverset.envs.drawing": (),
+    "coverset.envs.oracle": ("policies.base",),
+    "coverset.envs.base": ("types", "checks", "policies.base", "envs.drawing", "envs.oracle"),
+    **{f"coverset.envs.{game}": ("types", "checks", "policies.base", f"envs.{game}", *GAME_TOOLS) for game in GAMES},
+    "coverset.policies.base": ("types",),
     "coverset.types": (),
     "coverset.checks": ("types",),
     "coverset.teammates.pair_weights": ("types", "checks"),
@@ -114,6 +131,14 @@ def test_a_few_packages_keep_to_less(package: str) -> None:
     for module in inside:
         for imported in imports_of(MODULES[module]):
             assert any(is_within(imported, prefix) for prefix in allowed), f"{module} imports {imported}."
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_nothing_outside_of_its_folder_knows_a_game(game: str) -> None:
+    folder = f"coverset.envs.{game}"
+    for module, path in MODULES.items():
+        if not is_within(module, folder) and game not in KNOW_A_GAME.get(module, ()):
+            assert not [name for name in imports_of(path) if is_within(name, folder)], module
 
 
 def test_nothing_imports_the_command_line() -> None:

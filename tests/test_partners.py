@@ -106,7 +106,7 @@ def test_an_agent_keeps_to_its_seat_where_seats_differ(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="was trained for seat 0, and the seats of 'matrix' are not alike"):
         find_partner(here, agent, seat=1)
     with pytest.raises(ValueError, match="was trained for seat 0, and the seats of 'matrix' are not alike"):
-        make_side(agent, find_saved(agent), "matrix", here.environment, seat=1, role="teammates")
+        make_side(agent, find_saved(agent), here.config, here.environment, seat=1, role="teammates")
 
 
 def test_an_agent_takes_the_other_seat_where_seats_are_alike(matrix: Path) -> None:
@@ -195,7 +195,7 @@ def test_files_that_are_cut_off_or_missing_are_told(matrix: Path, misfits, capsy
     whole = misfits["actions", "exported"].read_bytes()
     cut = matrix / "cut.zip"
     cut.write_bytes(whole[: len(whole) // 2])
-    sentence = f"{cut} is damaged or not an exported agent: BadZipFile: File is not a zip file."
+    sentence = f"{cut} is damaged or not an exported agent: it does not end as a zip file."
     missing = matrix / "missing.zip"
     words = ("evaluate", matrix, "--seeds", "0", *EVALUATE, "--partners")
     assert sentence in refusal(capsys, *words, cut)

@@ -9,10 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from coverset.looping import seed_groups
+from coverset.reports.figures import save_figure
 from coverset.runs import KEPT_CHECKPOINTS, RunDirectory, from_tensors, to_tensors, versions
-from coverset.storage import DamagedFile
+from coverset.storage import DamagedFile, save_tensors
 
 CONFIG = {"env": "matrix", "settings": {"margin": 1.0, "hidden_sizes": (32, 32)}, "seed": 0, "versions": {"jax": "1"}}
 
@@ -30,6 +32,13 @@ def state(number: float) -> State:
 @pytest.fixture
 def directory(tmp_path: Path) -> RunDirectory:
     return RunDirectory(tmp_path / "seed-0")
+
+
+@pytest.fixture
+def claimed(directory: RunDirectory) -> RunDirectory:
+    """The same, where the run has begun."""
+    directory.claim(CONFIG)
+    return directory
 
 
 def entries(directory: RunDirectory) -> list[str]:
@@ -86,10 +95,18 @@ def begun(root: Path, **groups: list[int] | None) -> dict[int, RunDirectory]:
     return directories
 
 
+def finish(directory: RunDirectory) -> None:
+    """Results that are whole, whatever they hold."""
+    for name in directory.results:
+        path = directory.path / name
+        save_tensors(path, {}, {}) if path.suffix == ".safetensors" else save_figure(path, Figure())
+    directory.summary_path.write_text('{"seed": 0}')
+
+
 def test_seeds_are_grouped_as_they_were_begun_and_the_rest_as_they_come(tmp_path: Path) -> None:
     """A group killed before all its seeds had a config is whole again; runs that do not say are not mixed with new."""
     directories = begun(tmp_path, s5=None, s0=[0, 1, 2], s1=None, s2=[0, 1, 2], s3=[], s4=None, s6=None, s7=[], s8=[8])
-    directories[8].summary_path.write_text("{}")
+    finish(directories[8])
     assert seed_groups(directories, 2) == [(5, 4), (0, 1, 2), (3, 7), (6,)]
 
 
@@ -125,9 +142,9 @@ def test_a_damaged_config_is_named(directory: RunDirectory, content: str) -> Non
         directory.check_claim(CONFIG, resume=True)
 
 
-def test_a_state_survives_its_file_key_and_all(directory: RunDirectory) -> None:
-    directory.save_checkpoint(2, to_tensors(state(5)))
-    loaded = directory.load_checkpoint(2, jax.eval_shape(lambda: state(0)))
+def test_a_state_survives_its_file_key_and_all(claimed: RunDirectory) -> None:
+    claimed.save_checkpoint(2, to_tensors(state(5)))
+    loaded = claimed.load_checkpoint(2, jax.eval_shape(lambda: state(0)))
     assert jax.tree.structure(loaded) == jax.tree.structure(state(5))
     np.testing.assert_array_equal(jax.random.key_data(loaded.key), jax.random.key_data(jax.random.key(5)))
     assert loaded.key.dtype == jax.random.key(0).dtype
@@ -147,20 +164,20 @@ def test_a_state_of_another_shape_is_refused(tmp_path: Path, spoil: str) -> None
         from_tensors(tensors, state(0), source=tmp_path)
 
 
-def test_the_newest_few_checkpoints_are_kept(directory: RunDirectory) -> None:
+def test_the_newest_few_checkpoints_are_kept(claimed: RunDirectory) -> None:
     for chunk in (1, 2, 9, 10, 11):
-        directory.save_checkpoint(chunk, to_tensors(state(chunk)))
-    assert directory.checkpoints() == [9, 10, 11]
-    assert len(directory.checkpoints()) == KEPT_CHECKPOINTS
+        claimed.save_checkpoint(chunk, to_tensors(state(chunk)))
+    assert claimed.checkpoints() == [9, 10, 11]
+    assert len(claimed.checkpoints()) == KEPT_CHECKPOINTS
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut"])
-def test_damaged_checkpoints_are_passed_over_and_named(directory: RunDirectory, damage: str) -> None:
+def test_damaged_checkpoints_are_passed_over_and_named(claimed: RunDirectory, damage: str) -> None:
     for chunk in (1, 2, 3):
-        directory.save_checkpoint(chunk, to_tensors(state(chunk)))
-    spoil(directory.path / "checkpoints" / "00000003.safetensors", damage)
+        claimed.save_checkpoint(chunk, to_tensors(state(chunk)))
+    spoil(claimed.path / "checkpoints" / "00000003.safetensors", damage)
     warnings: list[str] = []
-    whole = directory.whole_checkpoints(jax.eval_shape(lambda: state(0)), warnings.append)
+    whole = claimed.whole_checkpoints(jax.eval_shape(lambda: state(0)), warnings.append)
     assert list(whole) == [1, 2]
     assert int(whole[2].update) == 2
     assert len(warnings) == 1
@@ -174,11 +191,11 @@ def spoil(path: Path, damage: str) -> None:
     path.write_bytes(whole if damage == "flip" else whole[: len(whole) // 2])
 
 
-def test_when_every_checkpoint_is_damaged_the_warning_says_from_where_it_goes_on(directory: RunDirectory) -> None:
-    directory.save_checkpoint(1, to_tensors(state(1)))
-    spoil(directory.path / "checkpoints" / "00000001.safetensors", "cut")
+def test_when_every_checkpoint_is_damaged_the_warning_says_from_where_it_goes_on(claimed: RunDirectory) -> None:
+    claimed.save_checkpoint(1, to_tensors(state(1)))
+    spoil(claimed.path / "checkpoints" / "00000001.safetensors", "cut")
     warnings: list[str] = []
-    assert directory.whole_checkpoints(jax.eval_shape(lambda: state(0)), warnings.append) == {}
+    assert claimed.whole_checkpoints(jax.eval_shape(lambda: state(0)), warnings.append) == {}
     assert "the start of the run" in warnings[0]
 
 
@@ -227,11 +244,20 @@ def test_a_log_that_lost_rows_is_not_continued(directory: RunDirectory, content:
         directory.rewind(2, 2)
 
 
-def test_a_run_is_done_when_its_summary_is_there(directory: RunDirectory) -> None:
-    directory.claim(CONFIG)
-    assert directory.summary() is None
-    directory.summary_path.write_text('{"seed": 0}')
-    assert directory.summary() == {"seed": 0}
+def test_a_run_is_done_when_its_summary_and_all_results_are_whole(claimed: RunDirectory) -> None:
+    assert claimed.summary() is None
+    finish(claimed)
+    assert claimed.summary() == {"seed": 0}
+    assert claimed.is_done()
+    for name in ("summary.json", *claimed.results):
+        path = claimed.path / name
+        whole = path.read_bytes()
+        for damaged in (None, b"", whole[: len(whole) // 2], b"\xff" + whole[1:], whole[:-1]):
+            path.unlink() if damaged is None else path.write_bytes(damaged)
+            if damaged != whole[:-1] or path.suffix != ".json":  # a line feed less is no damage
+                assert claimed.lacking() == [path]
+            path.write_bytes(whole)
+    assert claimed.is_done()
 
 
 def test_versions_name_what_decides_the_bytes() -> None:

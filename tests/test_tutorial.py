@@ -54,3 +54,7 @@ def test_the_tutorial_works_as_it_is_written(tmp_path: Path) -> None:
     certificate = json.loads((run / "seed-0" / "certificate.json").read_text())
     assert certificate["env"] == "corridor"
     assert (run / "report" / "index.html").is_file()
+    evaluation = json.loads((tmp_path / "runs" / "lit" / "seed-0" / "plastic" / "evaluation.json").read_text())
+    assert set(evaluation["partners"]) == {"left", "right"}
+    assert evaluation["oracle_partners"] == 2
+    assert "'left': Walker(" in printed[-1]

@@ -6,10 +6,10 @@ from typing import Any
 
 from coverset.analysis.blind import TRIALS
 from coverset.analysis.certificate import certify
-from coverset.checks import at_least, of_type
+from coverset.checks import at_least
 from coverset.partners import GenerationRun, read_run, seed_directories
 from coverset.runs import RunDirectory
-from coverset.storage import DamagedFile, write_json
+from coverset.storage import check_fields, write_json
 
 FILE_NAME = "certificate.json"
 ORIGIN = ("env", "env_parameters", "method", "preset", "seed")
@@ -57,10 +57,7 @@ def _read(path: Path) -> GenerationRun:
     if RunDirectory(path).summary() is None:
         raise ValueError(f"{path} is not finished: go on with `coverset generate --resume` first.")
     run = read_run(path)
-    try:
-        settings = run.config["settings"]
-        for name in ("margin", "discount"):
-            of_type(name, settings[name], float)
-    except (KeyError, TypeError, ValueError) as error:
-        raise DamagedFile(f"{path / 'config.json'} does not hold the settings of a generate run: {error}.") from error
+    config = RunDirectory(path).config_path
+    check_fields(config, run.config, settings=dict)
+    check_fields(config, run.config["settings"], margin=float, discount=float)
     return run

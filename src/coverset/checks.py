@@ -6,6 +6,8 @@ from difflib import get_close_matches
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
+LONGEST_VALUE = 200
+"""Characters of a value that a sentence repeats."""
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
 
 
@@ -13,6 +15,12 @@ def raised(error: BaseException) -> str:
     """The kind of an error and the first line of what it says, for a sentence about somebody else's code."""
     line = (str(error).strip().splitlines() or [""])[0].rstrip(". ")
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
+
+
+def shown(value: Any) -> str:
+    """A value in a sentence: as Python writes it, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
 
 
 def at_least(name: str, value: float, minimum: float, why: str = "") -> None:
@@ -66,7 +74,7 @@ def payoff_table(name: str, rows: Sequence[Sequence[float]]) -> tuple[tuple[floa
 def of_type(name: str, value: Any, annotation: Any) -> None:
     """Raise unless `value`, as JSON or a caller gives it, fits a type annotation; lists pass for tuples."""
     if not _fits(value, annotation):
-        raise ValueError(f"{name} must be {_in_words(annotation)}, got {value!r}.")
+        raise ValueError(f"{name} must be {_in_words(annotation)}, got {shown(value)}.")
 
 
 def _fits(value: Any, annotation: Any) -> bool:
@@ -81,7 +89,7 @@ def _fits(value: Any, annotation: Any) -> bool:
     if origin in (Union, UnionType):
         return any(_fits(value, option) for option in inner)
     if origin is Literal:
-        return value in inner
+        return any(type(value) is type(option) and value == option for option in inner)
     if origin is tuple:
         if not isinstance(value, list | tuple):
             return False

@@ -26,11 +26,13 @@ from coverset.looping import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job, Repo
 from coverset.policies.networks import NetworkPolicy
 from coverset.policies.population import Population, save_population
 from coverset.presets import generate_settings
+from coverset.reports.records import run_summary
 from coverset.runs import RunDirectory, threads, versions
 from coverset.storage import write_json
 from coverset.teammates.methods import make_rule
 from coverset.teammates.metrics import metrics_row
 from coverset.teammates.trainer import Metrics, Trainer, TrainState
+from coverset.trusting import foreign_names, is_unsigned, key_path, note_named, signed
 from coverset.types import PyTree
 
 LARGEST_SEED = 2**32 - 1
@@ -57,17 +59,19 @@ class Plan:
 
     def config(self, seed: int) -> dict[str, Any]:
         """The content of `config.json`, but for the seeds that train in one program with this one."""
-        return {
-            "command": "generate",
-            "env": self.environment_name,
-            "env_parameters": self.env_parameters,
-            "env_version": self.environment.version,
-            "method": self.method,
-            "preset": self.preset,
-            "seed": seed,
-            "settings": asdict(self.settings),
-            "versions": {**versions(), "threads": threads()},
-        }
+        return signed(
+            {
+                "command": "generate",
+                "env": self.environment_name,
+                "env_parameters": self.env_parameters,
+                "env_version": self.environment.version,
+                "method": self.method,
+                "preset": self.preset,
+                "seed": seed,
+                "settings": asdict(self.settings),
+                "versions": {**versions(), "threads": threads()},
+            }
+        )
 
 
 def make_plan(
@@ -83,8 +87,8 @@ def make_plan(
         name, environment = environment, registry.make(environment, **(env_parameters or {}))
         parameters = registry.recorded_parameters(name, environment, env_parameters or {})
     else:
-        name = f"{type(environment).__module__}:{type(environment).__qualname__}"
-        parameters = registry.parameters_of(environment)
+        name, parameters = registry.class_name(environment), registry.parameters_of(environment)
+        note_named(*foreign_names({"env": name, "env_parameters": parameters}))
     settings = generate_settings(name, method, preset, **overrides)
     make_rule(method, settings)
     if settings.one_policy_per_pair and len(set(environment.num_actions)) > 1:
@@ -137,6 +141,8 @@ def generate(
     directories = {seed: RunDirectory(root / f"seed-{seed}") for seed in seeds}
     reporter = reporter or Reporter()
     claim(directories, plan.config, reporter, resume=resume, together=plan.settings.seeds_together)
+    if is_unsigned(plan.config(seeds[0])):
+        reporter.warn(f"No key can be kept in {key_path().parent}: commands that read these runs will need --trust.")
     train_seeds(
         lambda group: GenerationJob(plan, group),
         directories,
@@ -145,7 +151,7 @@ def generate(
         checkpoint_seconds=checkpoint_seconds,
         logs=loggers,
     )
-    return [directories[seed].summary() or {} for seed in seeds]
+    return [run_summary(directories[seed]) for seed in seeds]
 
 
 def check_seeds(seeds: Sequence[int]) -> None:
@@ -213,7 +219,7 @@ class GenerationJob(Job):
     def trouble(self, report: tuple[Metrics, PyTree]) -> str | None:
         metrics, _ = report
         rates = "learning_rate, critic_learning_rate or multiplier_rate"
-        return trouble(np.asarray(metrics.tally.returns), bool(metrics.finite), rates)
+        return trouble(np.asarray(metrics.tally.returns), bool(metrics.finite), rates, self.plan.environment)
 
     def status(self, rows: list[dict[str, Any]]) -> str:
         """For example: self-play 8.9  cross-play 4.1  found 4 of 4 x3, 3 of 4 x1."""
@@ -230,7 +236,7 @@ class GenerationJob(Job):
         from coverset.reports.figures import draw_run  # here, so that no training waits for matplotlib
 
         plan = self.plan
-        about = {"env": plan.environment_name, "env_parameters": plan.env_parameters, "seed": seed}
+        about = signed({"env": plan.environment_name, "env_parameters": plan.env_parameters, "seed": seed})
         population = _population(state)
         save_population(directory.policies_path, population, about)
         key = jax.random.fold_in(jax.random.key(seed), EVALUATION_STREAM)
@@ -243,7 +249,7 @@ class GenerationJob(Job):
             "population_size": plan.settings.population_size,
             "env_steps": env_steps,
             "train_seconds": round(seconds, 3),
-            "steps_per_second": round(env_steps / seconds),
+            "steps_per_second": round(env_steps / seconds) if seconds else None,
             **measure_population(
                 key, plan.environment, population, margin=plan.settings.margin, discount=plan.settings.discount
             ),

@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from coverset.envs.base import Environment
+from coverset.envs.registry import parameters_of
 from coverset.runs import GROUP, RunDirectory, remove_new, to_tensors
 from coverset.storage import DamagedFile, read_json, write_json
 from coverset.types import PyTree
@@ -126,7 +128,7 @@ def claim(
         configs |= {seed: {**configs[seed], GROUP: list(group)} for seed in group}
     _claim_all(directories, configs)
     for seed, directory in directories.items():
-        if directory.summary() is None and (differences := directory.other_conditions(configs[seed])):
+        if not directory.is_done() and (differences := directory.other_conditions(configs[seed])):
             reporter.warn(
                 f"{directory.path} was begun with {differences}: its results may differ from those of one go."
             )
@@ -152,18 +154,42 @@ def train_seeds(
     checkpoint_seconds: float,
     logs: Sequence[Callable[[], MetricsLog]] = (),
 ) -> None:
-    """Train all seeds that are not done, some of them side by side, and finish each."""
-    waiting = {seed: directory for seed, directory in directories.items() if directory.summary() is None}
+    """Train all seeds that are not done, some of them side by side, and finish each.
+
+    A seed that has ended but lost results is restored from its last checkpoint, and they are written again.
+
+    Raises:
+      Stopped: the reporter asked for it; what there is can be resumed.
+      InUse: another process trains one of the seeds.
+    """
+    waiting = {seed: directory for seed, directory in directories.items() if not directory.is_done()}
     with ExitStack() as held:
         for directory in waiting.values():
             held.enter_context(directory.held())
+            _tell_lost(directory, reporter)
         for group in seed_groups(directories, together):
             chosen = {seed: waiting[seed] for seed in group if seed in waiting}
-            if chosen:
-                job = make_job(tuple(chosen))
-                states, seconds = run_job(job, chosen, reporter, checkpoint_seconds=checkpoint_seconds, logs=logs)
-                for seed, state in zip(chosen, states, strict=True):
-                    job.finish(seed, chosen[seed], state, seconds)
+            if not chosen:
+                continue
+            _check_stop(reporter, chosen)
+            job = make_job(tuple(chosen))
+            states, seconds = run_job(job, chosen, group, reporter, checkpoint_seconds=checkpoint_seconds, logs=logs)
+            for seed, state in zip(chosen, states, strict=True):
+                _check_stop(reporter, {seed: chosen[seed]})
+                chosen[seed].check_there()
+                job.finish(seed, chosen[seed], state, seconds)
+
+
+def _tell_lost(directory: RunDirectory, reporter: Reporter) -> None:
+    """Say which results of a run that had ended are made again."""
+    if directory.has_ended():
+        for path in directory.lacking():
+            reporter.warn(f"{path} is {'damaged' if path.exists() else 'missing'} and is made again.")
+
+
+def _check_stop(reporter: Reporter, directories: Iterable[int]) -> None:
+    if reporter.should_stop():
+        raise Stopped(f"Stopped before seed {next(iter(directories))}; the run can be resumed.")
 
 
 def seed_groups(directories: dict[int, RunDirectory], together: int) -> list[tuple[int, ...]]:
@@ -175,7 +201,7 @@ def seed_groups(directories: dict[int, RunDirectory], together: int) -> list[tup
       ValueError: a run was begun together with seeds that are not at hand.
     """
     noted = {seed: directory.group() for seed, directory in directories.items()}
-    begun = {group: seed for seed, group in noted.items() if group and directories[seed].summary() is None}
+    begun = {group: seed for seed, group in noted.items() if group and not directories[seed].is_done()}
     for group, seed in begun.items():
         _check_at_hand(directories[seed], group, noted)
     silent = [seed for seed in directories if noted[seed] is None and not any(seed in group for group in begun)]
@@ -205,6 +231,7 @@ def _split(seeds: Sequence[int], size: int) -> Iterable[tuple[int, ...]]:
 def run_job(
     job: Job,
     directories: dict[int, RunDirectory],
+    group: Sequence[int],
     reporter: Reporter,
     *,
     checkpoint_seconds: float,
@@ -213,6 +240,8 @@ def run_job(
     """Train to the end. Returns the state of every seed, and seconds per seed.
 
     Args:
+      directories: of the seeds that are not done.
+      group: all seeds that trained in one program with them, and share its time.
       logs: makers of further logs; each run directory gets one of each.
 
     Raises:
@@ -220,7 +249,7 @@ def run_job(
       TrainingDiverged: a report is not finite.
     """
     seeds = tuple(directories)
-    done, state = _restore(job, directories, reporter)
+    done, state = _restore(job, directories, group, reporter)
     reporter.start(job.title, seeds, done * job.steps_per_chunk, job.num_chunks * job.steps_per_chunk)
     timings = [directory.path / "timing.json" for directory in directories.values()]
     clock = Clock(timings, checkpoint_seconds, reporter.warn)
@@ -246,7 +275,7 @@ def run_job(
                 clock.save()
             if stopping and not last:
                 raise Stopped(f"Stopped after {steps:,} steps; the run can be resumed.")
-    return unstack_state(state, len(seeds)), clock.seconds() / len(seeds)
+    return unstack_state(state, len(seeds)), clock.noted / len(group)
 
 
 @contextmanager
@@ -282,7 +311,9 @@ def unstack_state(state: PyTree, count: int) -> list[PyTree]:
     return [jax.tree.map(lambda x, i=index: x[i], state) for index in range(count)]
 
 
-def _restore(job: Job, directories: dict[int, RunDirectory], reporter: Reporter) -> tuple[int, PyTree]:
+def _restore(
+    job: Job, directories: dict[int, RunDirectory], group: Sequence[int], reporter: Reporter
+) -> tuple[int, PyTree]:
     """The newest state that all seeds of the group have whole, log and all, or fresh ones; logs are cut back to it."""
     fresh = job.init()
     like = jax.eval_shape(lambda: jax.tree.map(lambda x: x[0], fresh))
@@ -294,9 +325,20 @@ def _restore(job: Job, directories: dict[int, RunDirectory], reporter: Reporter)
         if _all_logged(directories, common, written, reporter):
             chunk, state, rows = common, stacked, written
             break
+    if len(directories) < len(group) and chunk < job.num_chunks and not all(job.over(state)):
+        raise DamagedFile(_cannot_train_alone(directories, group))
     for directory, count in zip(directories.values(), rows, strict=True):
         directory.rewind(chunk, count)
     return chunk, state
+
+
+def _cannot_train_alone(directories: dict[int, RunDirectory], group: Sequence[int]) -> str:
+    """What to do about seeds without a last checkpoint, whose group has ended: alone they would get other bytes."""
+    (seed, directory), *_ = directories.items()
+    return (
+        f"{directory.path} has lost its results and its last checkpoint, and seed {seed} trained in one program with "
+        f"seeds {' '.join(map(str, group))}: remove the directories of these seeds to train them again."
+    )
 
 
 def _all_logged(directories: dict[int, RunDirectory], chunk: int, written: Sequence[int], reporter: Reporter) -> bool:
@@ -327,11 +369,27 @@ def _check_finite(
             )
 
 
-def trouble(returns: np.ndarray, finite: bool, rates: str) -> str | None:
+def trouble(returns: np.ndarray, finite: bool, rates: str, environment: Environment) -> str | None:
     """What can go wrong in any training: returns of episodes depend on the environment alone, the rest on rates too."""
-    if not np.isfinite(returns).all():
-        return "the environment paid a reward that is not finite. Mend its `step`"
+    paid = bool(np.isfinite(returns).all())
+    if not (paid and finite) and (huge := _huge_parameter(environment)):
+        return f"{huge} overflow float32 arithmetic. Choose smaller numbers"
+    if not paid:
+        return (
+            "the return of an episode is not finite. Make the rewards of the environment finite, and small enough that "
+            "their sum is within float32 (3.4e38)"
+        )
     return None if finite else f"a value is not finite. Lower {rates}"
+
+
+def _huge_parameter(environment: Environment) -> str | None:
+    """A parameter of the environment with numbers whose squares are no finite float32, such as payoffs of 3e38."""
+    limit = float(np.finfo(np.float32).max) ** 0.5
+    for name, value in parameters_of(environment).items():
+        largest = max((abs(number) for number in jax.tree.leaves(value) if isinstance(number, int | float)), default=0)
+        if largest >= limit:
+            return f"{name} of up to {largest:g}"
+    return None
 
 
 class Clock:
@@ -340,22 +398,24 @@ class Clock:
     def __init__(self, paths: Sequence[Path], checkpoint_seconds: float, warn: Callable[[str], None]) -> None:
         self.paths = paths
         self.checkpoint_seconds = checkpoint_seconds
-        self.before = max(_seconds_noted(path, warn) for path in paths)
-        self.started = self.saved = time.monotonic()
+        self.noted = max(_seconds_noted(path, warn) for path in paths)
+        """Time spent up to the last checkpoint, this session's or an earlier one's."""
+        self.saved = time.monotonic()
 
-    def seconds(self) -> float:
-        """Time spent so far."""
-        return self.before + time.monotonic() - self.started
+    def elapsed(self) -> float:
+        """Time since the last checkpoint; none where the clock was set back."""
+        return max(0.0, time.monotonic() - self.saved)
 
     def checkpoint_due(self) -> bool:
-        """Whether the last checkpoint is long enough ago."""
-        return time.monotonic() - self.saved > self.checkpoint_seconds
+        """Whether the last checkpoint is long enough ago, or nobody knows for how long."""
+        return self.elapsed() > self.checkpoint_seconds or time.monotonic() < self.saved
 
     def save(self) -> None:
         """Note the time of a checkpoint."""
+        self.noted += self.elapsed()
         self.saved = time.monotonic()
         for path in self.paths:
-            write_json(path, {"train_seconds": self.seconds()})
+            write_json(path, {"train_seconds": self.noted})
 
 
 def _seconds_noted(path: Path, warn: Callable[[str], None]) -> float:
@@ -367,7 +427,7 @@ def _seconds_noted(path: Path, warn: Callable[[str], None]) -> float:
     except DamagedFile:
         content = None
     seconds = content.get("train_seconds") if isinstance(content, dict) else None
-    if isinstance(seconds, int | float):
+    if isinstance(seconds, int | float) and 0 <= seconds < float("inf"):
         return float(seconds)
     warn(f"{path} is damaged: it must hold train_seconds, a number. Its time is counted from 0.")
     return 0.0

@@ -1,6 +1,6 @@
 """Evaluation as a whole: every agent of a run with held-out partners, stored beside the agent."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,10 @@ import jax
 
 from coverset.adhoc.saved import load_agent_policy
 from coverset.checks import one_of
-from coverset.evaluation.oracles import best_response
+from coverset.envs.base import Environment
+from coverset.envs.extensions import best_response, heuristics
+from coverset.envs.oracle import Oracle
+from coverset.evaluation.cross_play import affordable_trials
 from coverset.evaluation.robustness import EPISODES, evaluate_agent
 from coverset.partners import (
     AGENT_FILE,
@@ -23,7 +26,7 @@ from coverset.partners import (
     seed_directories,
 )
 from coverset.policies.base import Policy
-from coverset.policies.scripted import heuristics
+from coverset.runs import AgentDirectory
 from coverset.storage import write_json
 from coverset.training import LEARNERS
 
@@ -39,7 +42,7 @@ def evaluate(
     learner: str = "rl2",
     seeds: Sequence[int] | None = None,
     partners: Sequence[str] = (),
-    trials: int = TRIALS,
+    trials: int | None = None,
     episodes: int = EPISODES,
 ) -> list[dict[str, Any]]:
     """Play every agent of a run with partners it has never met.
@@ -50,7 +53,7 @@ def evaluate(
       seeds: which seeds; all if not given.
       partners: names as for `train`; if not given, the environment's heuristics, or the teammates that the other seeds
         of the run have found, where it has no heuristics.
-      trials: trials with each partner.
+      trials: trials with each partner; 128 if not given, and fewer where that would be too many steps.
       episodes: episodes of a trial.
     Returns:
       One record per seed, as in `evaluation.json`, with mean return, oracle fraction, and the same for every partner.
@@ -60,10 +63,10 @@ def evaluate(
         run = read_run(path)
         agent = path / learner / AGENT_FILE
         if not agent.is_file():
-            raise ValueError(f"{path} has no agent '{learner}': {_remedy(learner, directory)}")
+            raise ValueError(f"{path} has no agent '{learner}': {_remedy(learner, directory, path / learner)}")
         policy, about = load_agent_policy(agent)
-        check_origin(str(agent), agent, about, run.environment)
-        seat, known = about["seat"], heuristics(run.environment)
+        check_origin(str(agent), agent, about, run.environment, run.config)
+        seat = about["seat"]
         check_fits(str(agent), policy, run.environment, seat=seat)
         held_out = _held_out(run, partners, seat=1 - seat)
         record = evaluate_agent(
@@ -72,8 +75,8 @@ def evaluate(
             policy,
             seat=seat,
             partners=held_out,
-            oracles={name: best_response(run.environment, known[name], seat) for name in held_out if name in known},
-            trials=trials,
+            oracles=_oracles(run, held_out, seat),
+            trials=default_trials(run.environment, episodes, len(held_out)) if trials is None else trials,
             episodes=episodes,
         )
         found = {"seed": seed, "env": about["env"], "method": run.config["method"], "learner": learner}
@@ -82,12 +85,25 @@ def evaluate(
     return records
 
 
-def _remedy(learner: str, directory: str | Path) -> str:
+def default_trials(environment: Environment, episodes: int, partners: int) -> int:
+    """Trials with each partner if nobody says."""
+    return affordable_trials(TRIALS, max(1, episodes) * environment.horizon, pairs=partners)
+
+
+def _oracles(run: GenerationRun, held_out: Mapping[str, Policy], seat: int) -> dict[str, Oracle]:
+    """The oracles of those held-out partners that are heuristics, where they are known."""
+    known = heuristics(run.environment)
+    found = {name: best_response(run.environment, known[name], seat) for name in held_out if name in known}
+    return {name: oracle for name, oracle in found.items() if oracle is not None}
+
+
+def _remedy(learner: str, directory: str | Path, place: Path) -> str:
     try:
         one_of("learner", learner, LEARNERS)
     except ValueError as error:
         return str(error)
-    return f"make it with `coverset train {directory} --learner {learner}`."
+    resume = " --resume" if AgentDirectory(place).config_path.is_file() else ""
+    return f"make it with `coverset train {directory} --learner {learner}{resume}`."
 
 
 def _held_out(run: GenerationRun, names: Sequence[str], *, seat: int) -> dict[str, Policy]:

@@ -12,14 +12,15 @@ import jax.numpy as jnp
 from coverset.adapters.guests import as_guest, load_guest
 from coverset.adhoc.exported import ExportedPolicy, load_saved, shape_of
 from coverset.adhoc.pool import PartnerPool
-from coverset.checks import of_type
 from coverset.envs import registry
 from coverset.envs.base import Environment
+from coverset.envs.extensions import heuristics
 from coverset.policies.base import Policy
 from coverset.policies.population import Population, load_population
-from coverset.policies.scripted import heuristics, stack
+from coverset.policies.stacked import stack
 from coverset.runs import RunDirectory
-from coverset.storage import DamagedFile, jsonable, read_json
+from coverset.storage import check_fields, jsonable, read_record
+from coverset.trusting import check_record, is_trusted
 
 AGENT_FILE = "agent.safetensors"
 POLICIES_FILE = "policies.safetensors"
@@ -69,7 +70,7 @@ def read_run(path: Path) -> GenerationRun:
     if not policies.is_file():
         raise ValueError(f"{path} has no policies yet: finish it with `coverset generate --resume`.")
     population, _ = load_population(policies)
-    environment = registry.make(config["env"], **config["env_parameters"])
+    environment = registry.make_recorded(str(RunDirectory(path).config_path), config)
     _check_version(str(path), config, environment)
     check_fits(f"{path}: best responses", population.best_responses, environment, seat=0)
     check_fits(f"{path}: teammates", population.teammates, environment, seat=1)
@@ -84,19 +85,6 @@ def read_config(path: Path) -> dict[str, Any]:
     config = run.config()
     check_fields(run.config_path, config, env=str, env_parameters=dict, env_version=int, method=str)
     return config
-
-
-def check_fields(path: Path, content: Mapping[str, Any], **fields: type) -> None:
-    """Raise DamagedFile unless a file's JSON object holds these fields, of these types."""
-    for name, kind in fields.items():
-        if name not in content:
-            raise DamagedFile(f"{path} is damaged: it does not hold {name}.")
-        if kind is dict and not isinstance(content[name], dict):
-            raise DamagedFile(f"{path} is damaged: {name} must be a JSON object, got {content[name]!r}.")
-        try:
-            of_type(name, content[name], kind)
-        except ValueError as error:
-            raise DamagedFile(f"{path} is damaged: {error}") from error
 
 
 def find_partners(run: GenerationRun, names: Sequence[str], *, seat: int) -> PartnerPool:
@@ -120,13 +108,14 @@ def find_partner(run: GenerationRun, name: str, *, seat: int) -> Policy:
     if name == "best-responses":
         return fitting(name, run.population.best_responses, run.environment, seat)
     if name == OTHER_SEEDS and (siblings := other_seeds(run.path)):
-        return fitting(name, _together(siblings, run.environment), run.environment, seat)
+        return fitting(name, _together(siblings, run.environment, run.config), run.environment, seat)
     if name == HEURISTICS and known:
         return stack(list(known.values()))
     if name in known:
         return stack([known[name]])
     if Path(name).exists():
-        return fitting(name, load_stacked(Path(name), run.environment, seat=seat), run.environment, seat)
+        stacked = load_stacked(Path(name), run.environment, run.config, seat=seat)
+        return fitting(name, stacked, run.environment, seat)
     if ":" in name:
         return load_guest(name, run.environment, seat=seat)
     check_is_no_path(name)
@@ -149,28 +138,32 @@ def other_seeds(path: Path) -> list[Path]:
     return [beside[seed] for seed in sorted(beside) if beside[seed] != path]
 
 
-def _together(paths: Sequence[Path], environment: Environment) -> Policy:
+def _together(paths: Sequence[Path], environment: Environment, known_as: Mapping[str, Any] | None) -> Policy:
     """The teammates of several seeds as one stack."""
-    stacks = [load_stacked(path, environment) for path in paths]
+    stacks = [load_stacked(path, environment, known_as) for path in paths]
     shapes = {tuple(leaf.shape[1:] for leaf in jax.tree.leaves(stack)) for stack in stacks}
     if len(shapes) > 1:
         raise ValueError(f"{paths[0].parent} holds seeds whose networks differ: name them one by one.")
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *stacks)
 
 
-def load_stacked(path: Path, environment: Environment, *, seat: int | None = None) -> Policy:
+def load_stacked(
+    path: Path, environment: Environment, known_as: Mapping[str, Any] | None = None, *, seat: int | None = None
+) -> Policy:
     """The teammates of a run or of one of its seeds, or an agent alone, stacked on a leading axis.
 
     Args:
+      environment: they must have been made for it.
+      known_as: `env` and `env_parameters` under which it is known; those of its class if not given.
       seat: where they are to sit; an agent is then refused where it was trained for the other seat, if that matters.
     """
     file = next((file for file in (path, path / AGENT_FILE, path / POLICIES_FILE) if file.is_file()), None)
     if file is None and any(path.glob(f"seed-*/{POLICIES_FILE}")):
-        return _together([*seed_directories(path).values()], environment)
+        return _together([*seed_directories(path).values()], environment, known_as)
     if file is None:
         raise ValueError(f"{path} holds neither an agent nor generated policies.")
     content, about = load_saved(file)
-    check_origin(str(path), file, about, environment)
+    check_origin(str(path), file, about, environment, known_as)
     if isinstance(content, Population):
         return content.teammates
     if seat is not None:
@@ -178,15 +171,21 @@ def load_stacked(path: Path, environment: Environment, *, seat: int | None = Non
     return jax.tree.map(lambda x: jnp.asarray(x)[None], content)
 
 
-def check_origin(source: str, file: Path, about: dict[str, Any], environment: Environment) -> None:
+def check_origin(
+    source: str,
+    file: Path,
+    about: dict[str, Any],
+    environment: Environment,
+    known_as: Mapping[str, Any] | None = None,
+) -> None:
     """Raise unless a file of policies was made for this very game, and for its version as far as that is known.
 
     The version stands in the config.json beside the file, which may have been copied without it.
     """
-    check_same_environment(source, about, environment)
+    check_same_environment(source, about, environment, known_as)
     config = RunDirectory(file.parent).config_path
-    made_with = read_json(config) if config.is_file() else None
-    if isinstance(made_with, dict) and "env_version" in made_with:
+    made_with = read_record(config) if config.is_file() else {}
+    if "env_version" in made_with:
         _check_version(source, {**about, "env_version": made_with["env_version"]}, environment)
 
 
@@ -206,17 +205,29 @@ def check_trained_seat(source: str, about: dict[str, Any], environment: Environm
         raise ValueError(f"{source} was trained for seat {trained}, and the seats of '{about['env']}' are not alike.")
 
 
-def check_same_environment(source: str, about: dict[str, Any], environment: Environment) -> None:
-    """Raise unless what was saved was made for this very game, parameters included."""
-    made_for = registry.make(about["env"], **about["env_parameters"])
-    if type(made_for) is not type(environment):
+def check_same_environment(
+    source: str, about: Mapping[str, Any], environment: Environment, known_as: Mapping[str, Any] | None = None
+) -> None:
+    """Raise unless what was saved was made for this very game, parameters included.
+
+    One game may have several names. A name that may not run is only compared, with that of the class and `known_as`.
+    """
+    check_record(source, about)
+    known = {registry.class_name(environment): registry.parameters_of(environment)}
+    name, parameters = about["env"], about["env_parameters"]
+    if is_trusted(about):
+        made_for = registry.make_recorded(source, about)
+        name, parameters = registry.class_name(made_for), registry.parameters_of(made_for)
+    elif known_as is not None:
+        known[known_as["env"]] = known_as["env_parameters"]
+    if name not in known:
         raise ValueError(f"{source} was made for environment '{about['env']}', which is not the one at hand.")
-    here, there = (jsonable(registry.parameters_of(one)) for one in (environment, made_for))
-    for field in sorted(here):
-        if here[field] != there[field]:
+    here, there = jsonable(known[name]), jsonable(parameters)
+    for field in sorted({*here, *there}):
+        if here.get(field) != there.get(field):
             raise ValueError(
-                f"{source} was made for environment '{about['env']}' with {field} {there[field]}, "
-                f"but here it is {here[field]}."
+                f"{source} was made for environment '{about['env']}' with {field} {there.get(field)}, "
+                f"but here it is {here.get(field)}."
             )
 
 

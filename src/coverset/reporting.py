@@ -3,7 +3,6 @@
 Reading a study runs none of its code: environments are built only where the user has installed them by name.
 """
 
-import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.metadata import version
@@ -18,7 +17,7 @@ from coverset.reports.document import make_document
 from coverset.reports.page import page_html
 from coverset.reports.records import AgentRecord, Content, RunRecord, Unreadable
 from coverset.reports.rendering import draw_png, on_white
-from coverset.storage import write_bytes
+from coverset.storage import MOST_LOG_BYTES, DamagedFile, parse_row, read_bytes, read_json, write_bytes
 
 T = TypeVar("T")
 
@@ -84,8 +83,8 @@ def _read_runs(directory: Path) -> tuple[list[RunRecord], list[Unreadable]]:
     for path in _configs(directory):
         try:
             config, command = _read_config(path)
-        except ValueError as error:
-            unreadable.append(Unreadable(_told(path.parent, directory), f"config.json: {error}"))
+        except (ValueError, OSError) as error:
+            unreadable.append(Unreadable(_told(path.parent, directory), _problem(path, error)))
             continue
         if command == "generate":
             runs[path.parent] = (config, [])
@@ -115,10 +114,10 @@ def _told(path: Path, directory: Path) -> str:
 
 def _read_config(path: Path) -> tuple[Content, str | None]:
     """A config and which command wrote it; None for one that is not of ours."""
-    content = _parsed(path.read_bytes() if path.is_file() else b"")
+    content = read_json(path)
     command = content.get("command") if isinstance(content, dict) else None
     checks = {"generate": records.check_run_config, "train": records.check_agent_config}
-    if command not in checks:
+    if not isinstance(command, str) or command not in checks:
         return {}, None
     # Settings may be infinite and are then spelled out; numbers of any other kind are checked with the rest.
     return records.checked(content, checks[command]), command
@@ -145,7 +144,7 @@ def _optional(path: Path, check: Callable[[Content], None], problems: list[str])
     """A file's content; None, and a sentence among the problems, if it is damaged."""
     if not path.is_file():
         return None
-    return _guarded(lambda: records.checked(_parsed(path.read_bytes()), check), path, problems)
+    return _guarded(lambda: records.checked(read_json(path), check), path, problems)
 
 
 def _rows(path: Path, check: Callable[[Content], None], problems: list[str]) -> tuple[Content, ...]:
@@ -155,9 +154,12 @@ def _rows(path: Path, check: Callable[[Content], None], problems: list[str]) -> 
     rows: list[Content] = []
 
     def read() -> None:
-        for line in path.read_bytes().splitlines(keepends=True):
-            if line.endswith(b"\n"):
-                rows.append(records.checked(_parsed(line), check))
+        for number, line in enumerate(read_bytes(path, MOST_LOG_BYTES).split(b"\n")[:-1], start=1):
+            row = parse_row(line, path, number)
+            try:
+                rows.append(records.checked(row, check))
+            except ValueError as error:
+                raise ValueError(f"line {number}: {error}") from error
 
     _guarded(read, path, problems)
     return tuple(rows)
@@ -167,15 +169,15 @@ def _guarded(read: Callable[[], T], path: Path, problems: list[str]) -> T | None
     try:
         return read()
     except (ValueError, OSError) as error:
-        problems.append(f"{path.name}: {error}")
+        problems.append(_problem(path, error))
         return None
 
 
-def _parsed(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise ValueError("it is not valid JSON.") from error
+def _problem(path: Path, error: Exception) -> str:
+    """What is wrong with a file, which is named; its directory stands beside it on the page."""
+    if isinstance(error, DamagedFile):
+        return str(error).replace(str(path), path.name, 1)
+    return f"{path.name}: {error.strerror if isinstance(error, OSError) else error}"
 
 
 def _members(config: Content) -> tuple[str, ...]:
@@ -183,7 +185,7 @@ def _members(config: Content) -> tuple[str, ...]:
     if config["env"] not in registry.names():
         return ()
     try:
-        environment = registry.make(config["env"], **config["env_parameters"])
+        environment = registry.make_recorded("config.json", config)
     except (ValueError, TypeError):
         return ()
     return tuple(environment.conventions[member] for member in coverage_set(environment))

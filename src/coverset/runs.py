@@ -6,7 +6,9 @@ DIR/seed-0/config.json        everything needed to run it again
            policies.safetensors, summary.json, figures/    when it is done
 """
 
+import itertools
 import json
+import math
 import os
 import platform
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -19,18 +21,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from coverset.checks import LONGEST_VALUE, shown
 from coverset.storage import (
+    MOST_HEADER_BYTES,
+    MOST_LOG_BYTES,
     TEMPORARY,
     DamagedFile,
+    InUse,
+    check_fields,
+    is_whole,
     json_line,
     jsonable,
     load_tensors,
     lock,
-    read_json,
+    read_bytes,
+    read_record,
+    read_rows,
     save_tensors,
     write_bytes,
     write_json,
 )
+from coverset.trusting import SIGNATURE
 from coverset.types import PyTree
 
 KEPT_CHECKPOINTS = 3
@@ -65,6 +76,9 @@ def threads() -> str:
 class RunDirectory:
     """One seed's directory."""
 
+    results: tuple[str, ...] = ("policies.safetensors", "figures/cross-play.png", "figures/training.png")
+    """What there is beside the summary when it is done."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -86,11 +100,23 @@ class RunDirectory:
 
     def config(self) -> dict[str, Any]:
         """What the run was started with."""
-        return _record(self.config_path)
+        return read_record(self.config_path)
 
     def summary(self) -> dict[str, Any] | None:
         """The finished run's summary, or None while there is none."""
-        return _record(self.summary_path) if self.summary_path.is_file() else None
+        return read_record(self.summary_path) if self.summary_path.is_file() else None
+
+    def is_done(self) -> bool:
+        """Whether the run has ended and all its results are whole; otherwise resuming it makes them (again)."""
+        return not self.lacking()
+
+    def lacking(self) -> list[Path]:
+        """Results that are missing or damaged."""
+        return [path for path in (self.path / name for name in ("summary.json", *self.results)) if not is_whole(path)]
+
+    def has_ended(self) -> bool:
+        """Whether the results have been there before: the summary is written last."""
+        return self.summary_path.is_file()
 
     def check_claim(self, config: dict[str, Any], *, resume: bool) -> None:
         """Raise unless this directory is free for the run described by `config`, or already is that run."""
@@ -104,6 +130,7 @@ class RunDirectory:
             raise ValueError(f"out must be empty or a run of coverset, but {self.path} holds other files.")
         self.check_same(config)
         if not resume:
+            self.check_unused()
             raise ValueError(f"{self.path} already holds this run: continue it with --resume, or choose another --out.")
 
     def claim(self, config: dict[str, Any]) -> list[Path]:
@@ -116,7 +143,10 @@ class RunDirectory:
             return []
         new = [path for path in (self.config_path, self.path, *self.path.parents) if not path.exists()][::-1]
         try:
-            write_json(self.config_path, config)
+            write_json(self.config_path, config, new=True)
+        except FileExistsError:  # another process was quicker
+            self.check_same(config)
+            return []
         except OSError as error:
             remove_new(new)
             raise ValueError(
@@ -132,9 +162,12 @@ class RunDirectory:
 
         Its group is another matter: `looping.seed_groups` finds it together again.
         """
-        stored = self.config()
+        try:
+            stored = self.config()
+        except DamagedFile as error:
+            raise DamagedFile(f"{error} Put a copy of it back, or remove {self.path} to start over.") from error
         wanted = jsonable(config)
-        for name in sorted((set(stored) | set(wanted)) - {"versions", GROUP, *whatever}):
+        for name in sorted((set(stored) | set(wanted)) - {"versions", GROUP, SIGNATURE, *whatever}):
             if stored.get(name) != wanted.get(name):
                 raise ValueError(
                     f"{self.path} holds another run ({_difference(name, stored.get(name), wanted.get(name))}): "
@@ -144,7 +177,10 @@ class RunDirectory:
     def group(self) -> tuple[int, ...] | None:
         """The seeds that train in one program with this one; None where there is no run, or one that does not say."""
         seeds = self.config().get(GROUP) if self.config_path.is_file() else None
-        return tuple(seeds) if isinstance(seeds, list) else None
+        if seeds is None:
+            return None
+        check_fields(self.config_path, {GROUP: seeds}, **{GROUP: tuple[int, ...]})
+        return tuple(seeds)
 
     def other_conditions(self, config: dict[str, Any]) -> str:
         """In words: under which other versions, or with how many other threads, the run was begun; empty if none."""
@@ -156,28 +192,47 @@ class RunDirectory:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other processes out while this one trains here. The system lets go however the process ends."""
+        """Keep other processes out while this one trains here. The system lets go however the process ends.
+
+        Raises:
+          InUse: another process is at work here.
+        """
         with self.config_path.open("r+b") as file:
             try:
                 lock(file)
-            except OSError as error:
-                raise ValueError(f"{self.path} is in use by another process: wait for it, or stop it.") from error
+            except BlockingIOError as error:
+                raise InUse(f"{self.path} is in use by another process: wait for it, or stop it.") from error
             yield
+
+    def check_unused(self) -> None:
+        """Raise InUse if another process is at work here."""
+        with self.held():
+            pass
+
+    def check_there(self) -> None:
+        """Raise if somebody has removed this run: what it writes next would be remains that belong to no run."""
+        if not self.config_path.is_file():
+            raise ValueError(f"{self.path} was removed or moved while it was written to: start the run again.")
 
     def append_metrics(self, row: dict[str, Any]) -> None:
         """Add one row to the log."""
-        with self.metrics_path.open("ab") as file:
+        self.check_there()
+        with _naming(self.metrics_path), self.metrics_path.open("ab") as file:
             file.write(json_line(row))
 
     def rows(self) -> list[dict[str, Any]]:
         """The log so far."""
-        if not self.metrics_path.exists():
-            return []
-        return [json.loads(line) for line in self.metrics_path.read_text().splitlines()]
+        rows = read_rows(self.metrics_path) if self.metrics_path.exists() else []
+        for number, row in enumerate(rows, start=1):
+            check_fields(f"{self.metrics_path}, line {number},", row, chunk=int)
+        return rows
 
     def whole_rows(self) -> int:
-        """Rows of the log that were written to their end."""
-        return self.metrics_path.read_bytes().count(b"\n") if self.metrics_path.exists() else 0
+        """Rows of the log from the first on that were written to their end, up to one that is no row."""
+        if not self.metrics_path.exists():
+            return 0
+        lines = read_bytes(self.metrics_path, MOST_LOG_BYTES).splitlines(keepends=True)
+        return sum(1 for _ in itertools.takewhile(_is_row, lines))
 
     def rewind(self, chunk: int, rows: int) -> None:
         """Forget what came after the checkpoint that training goes on from: log rows, and checkpoints of no use.
@@ -198,7 +253,7 @@ class RunDirectory:
             if rows:
                 raise DamagedFile(f"{self.metrics_path} is missing, but {rows} rows were logged.")
             return
-        lines = self.metrics_path.read_bytes().splitlines(keepends=True)[:rows]
+        lines = read_bytes(self.metrics_path, MOST_LOG_BYTES).splitlines(keepends=True)[:rows]
         if len(lines) < rows or not all(line.endswith(b"\n") for line in lines):
             raise DamagedFile(f"{self.metrics_path} holds {len(lines)} of the {rows} rows that were logged.")
         write_bytes(self.metrics_path, b"".join(lines))
@@ -208,8 +263,9 @@ class RunDirectory:
 
         The log reaches the disk first: a checkpoint ahead of its log is of no use.
         """
+        self.check_there()
         if self.metrics_path.exists():
-            with self.metrics_path.open("ab") as file:
+            with _naming(self.metrics_path), self.metrics_path.open("ab") as file:
                 os.fsync(file.fileno())
         save_tensors(self._checkpoint(chunk), tensors, {"chunk": chunk})
         for old in self.checkpoints()[:-KEPT_CHECKPOINTS]:
@@ -222,7 +278,9 @@ class RunDirectory:
 
     def load_checkpoint(self, chunk: int, like: PyTree) -> PyTree:
         """Read the state after `chunk` chunks; `like` gives its structure."""
-        tensors, _ = load_tensors(self._checkpoint(chunk))
+        wanted = jax.tree.leaves(jax.eval_shape(lambda tree: jax.tree.map(_raw, tree), like))
+        most_bytes = MOST_HEADER_BYTES + sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in wanted)
+        tensors, _ = load_tensors(self._checkpoint(chunk), most_bytes=most_bytes)
         return from_tensors(tensors, like, source=self._checkpoint(chunk))
 
     def whole_checkpoints(self, like: PyTree, warn: Callable[[str], None]) -> dict[int, PyTree]:
@@ -240,6 +298,29 @@ class RunDirectory:
         return self.path / "checkpoints" / f"{chunk:08d}.safetensors"
 
 
+class AgentDirectory(RunDirectory):
+    """One agent's directory."""
+
+    results = ("agent.safetensors",)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Let errors of the system name the file, which those of writing do not."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _is_row(line: bytes) -> bool:
+    """Whether a line of the log is whole and a JSON object."""
+    try:
+        return line.endswith(b"\n") and isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 def remove_new(paths: Sequence[Path]) -> None:
     """Take back what was made, the last first; directories that have got other contents meanwhile stay."""
     for path in reversed(paths):
@@ -247,19 +328,16 @@ def remove_new(paths: Sequence[Path]) -> None:
             path.rmdir() if path.is_dir() else path.unlink()
 
 
-def _record(path: Path) -> dict[str, Any]:
-    content = read_json(path)
-    if not isinstance(content, dict):
-        raise DamagedFile(f"{path} must hold a JSON object, not {type(content).__name__}.")
-    return content
-
-
 def _difference(name: str, stored: Any, wanted: Any) -> str:
     if isinstance(stored, dict) and isinstance(wanted, dict):
         for key in sorted(set(stored) | set(wanted)):
             if stored.get(key) != wanted.get(key):
-                return f"its {key} is {stored.get(key)}, not {wanted.get(key)}"
-    return f"its {name} is {stored}, not {wanted}"
+                return _difference(key, stored.get(key), wanted.get(key))
+    return f"its {name} is {_told(stored)}, not {_told(wanted)}"
+
+
+def _told(value: Any) -> str:
+    return value if isinstance(value, str) and len(value) <= LONGEST_VALUE else shown(value)
 
 
 def to_tensors(state: PyTree) -> dict[str, np.ndarray]:

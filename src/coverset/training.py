@@ -6,6 +6,7 @@ agent trained with the teammates of `DIR/seed-N` lives in `DIR/seed-N/LEARNER`.
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.stages import Wrapped
 
 from coverset.adapters.logs import find_logs
 from coverset.adhoc.plastic import make_plastic
@@ -22,20 +24,34 @@ from coverset.adhoc.trainer import AgentMetrics, AgentState, AgentTrainer
 from coverset.checks import one_of
 from coverset.config import TrainSettings
 from coverset.envs.base import Environment
-from coverset.evaluation.cross_play import cross_play
-from coverset.looping import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job, Reporter, claim, train_seeds, trouble
+from coverset.envs.extensions import heuristics
+from coverset.evaluation.cross_play import affordable_trials, cross_play
+from coverset.looping import (
+    CHECKPOINT_SECONDS,
+    RUNS_LONG,
+    RUNS_ONCE,
+    Job,
+    Reporter,
+    Stopped,
+    claim,
+    train_seeds,
+    trouble,
+)
 from coverset.partners import GenerationRun, find_partners, read_run, seed_directories
 from coverset.policies.base import Policy
-from coverset.policies.scripted import heuristics, stack
+from coverset.policies.stacked import group_alike, stack
 from coverset.presets import train_settings
-from coverset.runs import RunDirectory, threads, versions
+from coverset.runs import AgentDirectory, RunDirectory, threads, versions
 from coverset.storage import rounded, write_json
-from coverset.types import PyTree
+from coverset.trusting import signed
+from coverset.types import PRNGKey, PyTree
 
 LEARNERS = ("rl2", "feedforward", "plastic")
 AGENT_STREAM = 2
 """Folded into the seed's key, so that training an agent draws what generating its teammates never drew."""
 HELD_OUT_TRIALS = 16
+HELD_OUT_STEPS = 2**17
+"""Steps of a trial with a held-out heuristic during training, beyond which it has fewer episodes."""
 
 
 @dataclass(frozen=True)
@@ -52,20 +68,22 @@ class AgentPlan:
 
     def config(self, seed: int, generated: dict[str, Any]) -> dict[str, Any]:
         """The content of the agent's `config.json`, but for the seeds that train in one program with this one."""
-        return {
-            "command": "train",
-            "env": self.environment_name,
-            "env_parameters": generated["env_parameters"],
-            "env_version": self.environment.version,
-            "method": generated["method"],
-            "learner": self.learner,
-            "preset": self.preset,
-            "seed": seed,
-            "seat": self.seat,
-            "partners": list(self.partners),
-            "settings": asdict(self.settings),
-            "versions": {**versions(), "threads": threads()},
-        }
+        return signed(
+            {
+                "command": "train",
+                "env": self.environment_name,
+                "env_parameters": generated["env_parameters"],
+                "env_version": self.environment.version,
+                "method": generated["method"],
+                "learner": self.learner,
+                "preset": self.preset,
+                "seed": seed,
+                "seat": self.seat,
+                "partners": list(self.partners),
+                "settings": asdict(self.settings),
+                "versions": {**versions(), "threads": threads()},
+            }
+        )
 
 
 def train(
@@ -108,14 +126,14 @@ def train(
     first = next(iter(runs.values()))
     settings = train_settings(first.config["env"], preset, **overrides)
     plan = AgentPlan(first.config["env"], first.environment, learner, preset, settings, seat, tuple(partners))
-    agents = {seed: RunDirectory(run.path / learner) for seed, run in runs.items()}
+    agents: dict[int, RunDirectory] = {seed: AgentDirectory(run.path / learner) for seed, run in runs.items()}
     pools = {seed: find_partners(run, tuple(partners), seat=1 - seat) for seed, run in runs.items()}
     _check_alike(runs, pools)
     reporter = reporter or Reporter()
     together = 1 if learner == "plastic" else settings.seeds_together
     claim(agents, lambda seed: plan.config(seed, runs[seed].config), reporter, resume=resume, together=together)
     if learner == "plastic":
-        _make_libraries(plan, runs, agents)
+        _make_libraries(plan, runs, agents, reporter)
         return [agents[seed].summary() or {} for seed in runs]
     train_seeds(
         lambda group: AgentJob(plan, group, [pools[seed] for seed in group]),
@@ -144,13 +162,26 @@ def _check_alike(runs: dict[int, GenerationRun], pools: dict[int, PartnerPool]) 
             )
 
 
-def _make_libraries(plan: AgentPlan, runs: dict[int, GenerationRun], agents: dict[int, RunDirectory]) -> None:
+def _make_libraries(
+    plan: AgentPlan, runs: dict[int, GenerationRun], agents: dict[int, RunDirectory], reporter: Reporter
+) -> None:
     """PLASTIC-Policy needs no training."""
     for seed, agent in agents.items():
-        if agent.summary() is None:
+        if agent.is_done():
+            continue
+        if reporter.should_stop():
+            raise Stopped(f"Stopped before seed {seed}; the run can be resumed.")
+        with agent.held():
             key = jax.random.fold_in(jax.random.key(seed), AGENT_STREAM)
             policy = make_plastic(key, plan.environment, runs[seed].population)
             _finish(plan, seed, agent, policy, env_steps=0, seconds=0.0)
+
+
+@lru_cache(maxsize=8)
+def _programs(trainer: AgentTrainer) -> tuple[Wrapped, Wrapped]:
+    """Start and chunk over stacked seeds, traced once for all groups of seeds that share a trainer."""
+    start = jax.jit(jax.vmap(trainer.init), compiler_options=RUNS_ONCE)
+    return start, jax.jit(jax.vmap(trainer.train_chunk), donate_argnums=0, compiler_options=RUNS_LONG)
 
 
 class AgentJob(Job):
@@ -167,11 +198,11 @@ class AgentJob(Job):
         self.steps_per_chunk = s.steps_per_chunk(size)
         self.updates_per_chunk = s.updates_per_chunk(size)
         self.held_out = heuristics(plan.environment)
-        self.train_chunk = jax.jit(jax.vmap(self.trainer.train_chunk), donate_argnums=0, compiler_options=RUNS_LONG)
+        self.start, self.train_chunk = _programs(self.trainer)
 
     def init(self) -> AgentState:
         keys = [jax.random.fold_in(jax.random.key(seed), AGENT_STREAM) for seed in self.seeds]
-        return jax.jit(jax.vmap(self.trainer.init), compiler_options=RUNS_ONCE)(jnp.stack(keys), self.pools)
+        return self.start(jnp.stack(keys), self.pools)
 
     def advance(self, chunk: int, state: AgentState) -> tuple[AgentState, tuple[AgentMetrics, PyTree]]:
         state, metrics = self.train_chunk(state, self.pools)
@@ -187,12 +218,21 @@ class AgentJob(Job):
         """Mean return of every agent with every held-out heuristic, [seeds, heuristics]."""
         agents = self.trainer.policy(state.networks)
         key = jax.random.fold_in(jax.random.key(AGENT_STREAM), chunk)
-        partners = stack(list(self.held_out.values()))
+        measured = {}
+        for names in group_alike(self.held_out):
+            partners = stack([self.held_out[name] for name in names])
+            measured |= dict(zip(names, self._mean_returns(key, agents, partners), strict=True))
+        return np.stack([measured[name] for name in self.held_out], axis=1)
+
+    def _mean_returns(self, key: PRNGKey, agents: Policy, partners: Policy) -> np.ndarray:
+        """Mean returns by partner and agent."""
         seats = (agents, partners) if self.plan.seat == 0 else (partners, agents)
-        episodes = self.plan.settings.episodes_per_trial
-        played = cross_play(key, self.plan.environment, *seats, trials=HELD_OUT_TRIALS, episodes=episodes)
+        horizon = self.plan.environment.horizon
+        episodes = min(self.plan.settings.episodes_per_trial, max(1, HELD_OUT_STEPS // horizon))
+        trials = affordable_trials(HELD_OUT_TRIALS, episodes * horizon, pairs=len(self.seeds) * len(self.held_out))
+        played = cross_play(key, self.plan.environment, *seats, trials=trials, episodes=episodes)
         means = np.asarray(played.returns).mean(axis=(2, 3))
-        return means if self.plan.seat == 0 else means.T
+        return means.T if self.plan.seat == 0 else means
 
     def row(self, chunk: int, report: tuple[AgentMetrics, PyTree]) -> dict[str, Any]:
         metrics, measured = report
@@ -215,7 +255,8 @@ class AgentJob(Job):
 
     def trouble(self, report: tuple[AgentMetrics, PyTree]) -> str | None:
         metrics, _ = report
-        return trouble(np.asarray(metrics.returns), bool(metrics.finite), "learning_rate or critic_learning_rate")
+        rates = "learning_rate or critic_learning_rate"
+        return trouble(np.asarray(metrics.returns), bool(metrics.finite), rates, self.plan.environment)
 
     def status(self, rows: list[dict[str, Any]]) -> str:
         """For example: return 7.31  held-out 6.90."""
@@ -235,8 +276,9 @@ def _finish(
 ) -> None:
     """Write the agent, then its summary, which marks it as done."""
     policy = jax.tree.map(lambda x: np.asarray(x) if eqx.is_array(x) else x, policy)
-    about = {"env": plan.environment_name, "env_parameters": _parameters(directory), "seat": plan.seat, "seed": seed}
-    save_agent(directory.path / "agent.safetensors", policy, {"learner": plan.learner, **about})  # pyright: ignore
+    made_for = {"env": plan.environment_name, "env_parameters": _parameters(directory)}
+    about = signed({"learner": plan.learner, **made_for, "seat": plan.seat, "seed": seed})
+    save_agent(directory.path / "agent.safetensors", policy, about)  # pyright: ignore
     summary = {
         "env": plan.environment_name,
         "learner": plan.learner,

@@ -13,10 +13,11 @@ import toy_run
 from coverset import Policy
 from coverset.adapters.guests import load_guest
 from coverset.cli.main import run as command
+from coverset.envs.extensions import heuristics
 from coverset.envs.matrix import MatrixGame
 from coverset.evaluation.cross_play import cross_play, member_count
 from coverset.partners import find_partners, read_run
-from coverset.policies.scripted import heuristics, stack
+from coverset.policies.stacked import stack
 from coverset.types import Percept
 
 GAME = MatrixGame()

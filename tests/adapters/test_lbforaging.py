@@ -10,10 +10,10 @@ import pytest
 import coverset
 from coverset.adapters.lbforaging import RealForaging, play
 from coverset.adhoc.saved import Agent, load_agent_policy
+from coverset.envs.extensions import heuristics
 from coverset.envs.foraging import Foraging
 from coverset.evaluation.cross_play import cross_play
 from coverset.policies.base import Policy
-from coverset.policies.scripted import heuristics
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Box.*precision lowered:UserWarning")
 EPISODES = 3

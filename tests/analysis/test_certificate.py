@@ -1,6 +1,7 @@
 """Certificates against payoff arithmetic and long simulations."""
 
 import doctest
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -86,6 +87,46 @@ def test_no_member_beats_a_best_response() -> None:
         for teammate, best in enumerate(reading.best_responses):
             assert reading.pair_returns[:, teammate].max() <= best.blind.lower + 1e-12
             assert best.blind.lower <= best.blind.upper <= best.observed + 1e-12
+
+
+def test_nothing_is_said_of_policies_that_are_not_numbers() -> None:
+    broken = jax.tree.map(lambda x: x.at[0].set(jnp.nan), playing(0, 1))
+    for population in (Population(broken, playing(0, 1)), Population(playing(0, 1), broken)):
+        with pytest.raises(ValueError, match="must compute finite numbers, but member 0 computes nan"):
+            certify(MatrixGame(), population, margin=1.0, discount=0.99)
+
+
+def test_a_gap_that_is_not_a_number_violates_its_constraint() -> None:
+    certificate = certify(MatrixGame(), Population(playing(0, 1), playing(0, 1)), margin=1.0, discount=0.99)
+    assert certificate.constraints_violated == 0
+    returns = certificate.discounted.pair_returns.copy()
+    returns[0, 1] = np.nan
+    doubtful = replace(certificate, discounted=replace(certificate.discounted, pair_returns=returns))
+    content = doubtful.to_json()
+    assert (content["constraints"], content["constraints_violated"]) == (4, 2)
+    assert not content["constraints_satisfied"]
+    assert np.isnan(content["smallest_gap"])
+
+
+def test_the_simulation_is_part_of_the_certificate() -> None:
+    population = Population(playing(0, 2), playing(0, 1))
+    simulation = certify(MatrixGame(), population, margin=1.0, discount=0.99).to_json()["simulation"]
+    assert simulation["episodes"] == 4096
+    assert simulation["returns"] == {"mean": [[10.0, 0.0], [4.0, 4.0]], "standard_error": [[0.0, 0.0], [0.0, 0.0]]}
+    assert simulation["length"]["mean"] == [[1.0, 1.0], [1.0, 1.0]]
+
+
+def test_rare_events_do_not_look_like_disagreement() -> None:
+    """A tenth of an occurrence is expected in all episodes: none is seen, and the standard error is 0."""
+    rarely = NetworkPolicy(MLP((jnp.array([[[0.0, -10.6, -60.0]]] * 2),), (jnp.zeros((2, 3)),)))
+    environment = MatrixGame(payoffs=((0.0, 0.0, 0.0), (1000.0, 0.0, 0.0), (0.0, 0.0, 0.0)))
+    certificate = certify(environment, Population(rarely, playing(0, 0)), margin=0.0, discount=0.9)
+    assert np.isclose(certificate.undiscounted.pair_returns[0, 0], 1000 * np.exp(-10.6), rtol=1e-3)
+
+
+def test_one_pair_has_no_constraints() -> None:
+    content = certify(MatrixGame(), Population(playing(0), playing(0)), margin=1.0, discount=0.9).to_json()
+    assert (content["constraints"], content["smallest_gap"]) == (0, None)
 
 
 @pytest.mark.parametrize(

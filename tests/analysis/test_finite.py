@@ -217,10 +217,41 @@ class Tiring(Reaching):
         return outcome._replace(reward=outcome.reward * jnp.where(state.time > 1, 0.5, 1.0))
 
 
-@pytest.mark.parametrize("kind", [Slippery, Tiring])
-def test_random_and_time_dependent_steps_are_refused(kind) -> None:
-    with pytest.raises(ValueError, match="step must be deterministic and independent of time"):
-        enumerate_game(kind(size=3, horizon=6))
+def test_random_steps_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"step must be deterministic, but state\.positions, reward, the end of"):
+        enumerate_game(Slippery(size=3, horizon=6))
+
+
+def test_time_that_matters_is_part_of_the_state() -> None:
+    environment = Tiring(size=3, horizon=6)
+    game = enumerate_game(environment)
+    assert game.num_states > enumerate_game(Reaching(size=3, horizon=6)).num_states
+    first, second = networks(environment, 0), networks(environment, 1)
+    rows, columns = action_probabilities(first, game, seat=0), action_probabilities(second, game, seat=1)
+    sample = np.asarray(cross_play(jax.random.key(5), environment, first, second, trials=TRIALS).returns)[0, 0, :, 0]
+    exact = evaluate_pair(game, rows[0], columns[0], discount=1.0).returns
+    assert abs(sample.mean() - exact) < SIGMAS * sample.std() / TRIALS**0.5
+    with pytest.raises(ValueError, match="at most 100 are allowed; they differ by time, since no part of the state"):
+        enumerate_game(environment, most_states=100)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_policies_that_compute_no_numbers_are_refused(value) -> None:
+    policies = networks(MatrixGame(), 0)
+    broken = jax.tree.map(lambda x: x.at[1].set(value), policies)
+    with pytest.raises(ValueError, match="policies of seat 0 must compute finite numbers, but member 1 computes"):
+        action_probabilities(broken, enumerate_game(MatrixGame()), seat=0)
+
+
+@pytest.mark.parametrize("payoff", [1e39, -1e39])
+def test_payoffs_beyond_float32_are_refused(payoff) -> None:
+    with pytest.raises(ValueError, match=r"step pays -?inf in a state that can be reached"):
+        enumerate_game(MatrixGame(payoffs=((1.0, payoff), (0.0, 2.0))))
+
+
+def test_rewards_are_those_that_are_paid() -> None:
+    game = enumerate_game(MatrixGame(payoffs=((16777217.0, 1e-46), (16777216.0, 1.0))))
+    assert game.reward[game.live].tolist() == [[[16777216.0, 0.0], [16777216.0, 1.0]]]
 
 
 def test_policies_of_another_game_are_refused() -> None:

@@ -47,6 +47,25 @@ def test_a_coverage_set_of_one_has_objectives_too(tmp_path, capsys) -> None:
 
 
 @pytest.mark.parametrize(
+    ("rows", "exact", "played", "sentence"),
+    [
+        ("16777217,0\n16777216,1\n", [0, 1], [1], "rounded to it these payoffs need other actions: 1."),
+        ("1e-46,0\n0,1e-46\n", [0, 1], [0], "rounded to it these payoffs need other actions: 0."),
+        ("1e39,0\n0,1\n", [0, 1], None, "in which these payoffs overflow"),
+        ("0.1,0\n0,0.1\n", [0, 1], [0, 1], None),
+    ],
+)
+def test_what_float32_plays_is_said_where_it_differs(rows, exact, played, sentence, tmp_path, capsys) -> None:
+    (tmp_path / "game.csv").write_text(rows)
+    assert main([str(tmp_path / "game.csv"), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["coverage_set"], answer["coverage_set_in_float32"]) == (exact, played)
+    assert main([str(tmp_path / "game.csv")]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert sentence in printed if sentence else "float32" not in printed
+
+
+@pytest.mark.parametrize(
     ("command", "message"),
     [
         (Solve("matri"), "Did you mean 'matrix'"),

@@ -1,5 +1,6 @@
 """Every mistake of the caller: exit code 2, one sentence that names field and value, and nothing written."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def refusal(capsys, *arguments: str) -> str:
         (["no_such_module:game"], ["'no_such_module:game'", "module:function"]),
         (["broken_game:TooLong"], ["TooLong.observe must be float32[2, 1], got float32[2, 3]"]),
         (["os:path"], ["'os:path'", "must name a function or a class"]),
-        (["os:getcwd"], ["'os:getcwd'", "must build a coverset Environment", "str"]),
+        (["os:getcwd"], ["'os:getcwd'", "must name an Environment class", "-> Environment"]),
         ([], ["needs an environment"]),
         (["--seeds", "1"], ["needs an environment"]),
         (["matrix", "--method", "lbrdive"], ["method must be one of", "'lbrdive'", "Did you mean 'lbrdiv'?"]),
@@ -142,10 +143,14 @@ def test_where_one_seed_cannot_be_written_none_is(capsys, monkeypatch, tmp_path,
             raise OSError(28, "No space left on device", str(self))
         return real(self, *arguments, **options)
 
+    def no_link(*names):
+        raise PermissionError(1, "Operation not permitted")  # as on a file system without links
+
     for name in there:
         (tmp_path / name).mkdir(parents=True)
     before = sorted(tmp_path.rglob("*"))
     monkeypatch.setattr(Path, call, fail)
+    monkeypatch.setattr(os, "link", no_link)
     out = tmp_path / "out"
     sentence = refusal(capsys, "matrix", "--out", str(out), "--seeds", "0..2")
     wanted = f"out must be a directory that can be written, but {out / 'seed-1'} cannot: No space left on device."
@@ -215,9 +220,18 @@ def test_a_damaged_config_is_named_and_left_as_it_is(capsys, tmp_path, content) 
 
 
 def test_a_summary_that_lacks_something_is_damaged(capsys, tmp_path) -> None:
-    claim(tmp_path).with_name("summary.json").write_text('{"env": "matrix"}')
-    sentence = refusal(capsys, "matrix", *toy_run.words(), "--out", str(tmp_path), "--resume")
-    assert "summary.json of a seed is damaged: it does not hold method." in sentence
+    """It is a JSON object, and what is missing is noticed when it is shown; the advice can be followed."""
+    arguments = ["matrix", *toy_run.words(), "--out", str(tmp_path), "--resume"]
+    assert run(["generate", *arguments]) == 0
+    summary = tmp_path / "seed-0" / "summary.json"
+    whole = summary.read_bytes()
+    summary.write_text('{"env": "matrix"}')
+    capsys.readouterr()
+    sentence = refusal(capsys, *arguments)
+    assert "summary.json is damaged: method is missing. Remove it, and --resume makes it again." in sentence
+    summary.unlink()
+    assert run(["generate", *arguments]) == 0
+    assert summary.read_bytes() == whole
 
 
 def test_training_that_diverges_says_what_to_lower_and_leaves_no_result(capsys, tmp_path) -> None:
@@ -232,5 +246,14 @@ def test_training_that_diverges_says_what_to_lower_and_leaves_no_result(capsys, 
 
 def test_a_reward_that_is_not_finite_is_named_and_no_learning_rate_is_blamed(capsys, tmp_path) -> None:
     sentence = refusal(capsys, "countdown:Unsound", *toy_run.words(minibatches=1), "--out", str(tmp_path))
-    assert "the environment paid a reward that is not finite. Mend its `step`" in sentence
+    assert "the return of an episode is not finite. Make the rewards of the environment finite" in sentence
+    assert "learning_rate" not in sentence
+
+
+@pytest.mark.parametrize("payoff", [3e38, 1e25])
+def test_payoffs_that_overflow_are_named_and_neither_step_nor_rates_are_blamed(capsys, tmp_path, payoff) -> None:
+    game = f"payoffs=[[{payoff},0],[0,{payoff}]]"
+    sentence = refusal(capsys, "matrix", "--env-args", game, *toy_run.words(), "--out", str(tmp_path))
+    assert f"payoffs of up to {payoff:g} overflow float32 arithmetic. Choose smaller numbers" in sentence
+    assert "step`" not in sentence
     assert "learning_rate" not in sentence

@@ -44,7 +44,7 @@ def test_table_of_one_seed(runs, capsys) -> None:
     printed = " ".join(capsys.readouterr().out.split())
     assert "matrix: lbrdiv, preset fast, seed 1" in printed
     assert "constraints" in printed
-    assert "exact over 10 joint states and a horizon of 1" in printed
+    assert "exact over 10 joint states and a horizon of 1; 4,096 simulated episodes of each pair agree" in printed
     assert main([str(runs / "matrix"), "--seeds", "1", "--trials", "1"]) == 0
 
 
@@ -76,7 +76,7 @@ def test_unfinished_and_damaged_runs_are_refused_before_anything_is_written(runs
     (seed / "config.json").write_text(json.dumps({**config, "env_version": 0}))
     assert "was made with version 0 of matrix" in refusal(capsys, root)
     (seed / "config.json").write_text(json.dumps({**config, "settings": {"margin": "wide"}}))
-    assert "does not hold the settings" in refusal(capsys, root)
+    assert "config.json is damaged: margin must be a number, got 'wide'." in refusal(capsys, root)
     (seed / "summary.json").unlink()
     assert "not finished" in refusal(capsys, root)
     assert not list(root.rglob("certificate.json"))

@@ -14,7 +14,9 @@ import pytest
 import toy_study
 from coverset.cli.main import run
 from coverset.cli.study_progress import duration
+from coverset.runs import RunDirectory
 from coverset.study import reproduction
+from coverset.study.planning import plan_study
 from toy_study import results
 
 PATIENCE = 300
@@ -93,12 +95,46 @@ def test_the_plan_the_study_and_the_study_again(tmp_path: Path, capfd, monkeypat
     assert set(again) == {"units", "report"}
     assert again["report"] == str(tmp_path / "report.html")
     assert set(again["units"][0]) == {"name", "state", "seconds", "error"}
+    before = results(tmp_path)
     (tmp_path / RUN / "rl2" / "evaluation.json").unlink()
     (tmp_path / RUN / "rl2" / "agent.safetensors").write_bytes(b"nothing")
-    assert run([*arguments(tmp_path), "--json"]) == 1
+    assert run([*arguments(tmp_path), "--json"]) == 0
+    assert "agent.safetensors is damaged and is made again." in capfd.readouterr().err
+    assert results(tmp_path) == before
+    (tmp_path / RUN / "certificate.json").unlink()
+    config = tmp_path / RUN / "config.json"
+    config.write_text(config.read_text().replace('"margin"', '"gone"'))
+    assert run([*arguments(tmp_path), "--json"]) == 2
+    assert "holds another run" in capfd.readouterr().err
+
+
+def test_a_second_study_in_the_same_place_is_told_so(tmp_path: Path, capfd) -> None:
+    """By a sentence and a code of its own, before anything is begun; a study of other experiments is welcome."""
+    place = tmp_path / "matrix-brdiv-fast"
+    with reproduction.held(place):
+        assert run(arguments(tmp_path)) == 3
+        printed = capfd.readouterr()
+        assert printed.out == ""
+        wanted = f"Another `coverset reproduce` is at work in {place}: wait for it, or stop it. Nothing was begun."
+        assert printed.err == f"coverset: {wanted}\n"
+        assert [path.name for path in place.iterdir()] == [reproduction.LOCK]
+        with reproduction.held(tmp_path / "matrix-lipo-fast"):
+            pass
+    assert not place.exists()
+
+
+def test_a_unit_on_which_a_command_is_at_work_is_no_failure(tmp_path: Path, capfd, monkeypatch) -> None:
+    monkeypatch.setattr(reproduction, "write_report", lambda directory: directory / "report.html")
+    directory = RunDirectory(tmp_path / RUN)
+    (experiment, *_) = plan_study(["matrix"], methods=["brdiv"], learners=["rl2"], preset="fast", seeds=[0],
+        out=tmp_path, generation=toy_study.GENERATION, training=toy_study.TRAINING)  # fmt: skip
+    directory.claim({**experiment.config(0), "trained_with": [0]})
+    with directory.held():
+        assert run([*arguments(tmp_path), "--json"]) == 3
     printed = capfd.readouterr()
-    assert printed.err.startswith("coverset: matrix-brdiv-fast/rl2/evaluate failed: ")
-    assert json.loads(printed.out)["units"][3]["state"] == "failed"
+    assert printed.err.startswith("coverset: matrix-brdiv-fast/generate is left alone: ")
+    states = [unit["state"] for unit in json.loads(printed.out)["units"]]
+    assert states == ["in use", "skipped", "skipped", "skipped", "done"]
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,9 @@ def test_a_module_that_cannot_be_imported_is_named(kind: str, tmp_path: Path, mo
 )
 def test_a_factory_that_fails_is_named(body: str, cause: str, tmp_path: Path, monkeypatch, capsys) -> None:
     module = f"failing_{cause.partition(':')[0].lower()}"
-    (tmp_path / f"{module}.py").write_text(f"def game():\n    return {body}\n")
+    (tmp_path / f"{module}.py").write_text(
+        f"from coverset import Environment\ndef game() -> Environment:\n    return {body}\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     assert run(["generate", f"{module}:game", "--out", str(tmp_path / "out")]) == 2
     printed = capsys.readouterr().err
@@ -68,10 +70,10 @@ class Scaled(MatrixGame):
 
 turns = itertools.count(2)
 
-def turning():
+def turning() -> MatrixGame:
     return MatrixGame(horizon=next(turns))
 
-def lasting(horizon=3):
+def lasting(horizon=3) -> MatrixGame:
     return MatrixGame(horizon=horizon)
 """
 
@@ -87,6 +89,48 @@ def test_parameters_are_recorded_only_where_they_build_the_same_again(tmp_path: 
         recorded = recorded_parameters("scaled_game:lasting", environment, given)
         assert recorded == {"horizon": 3} | given
         assert make("scaled_game:lasting", **recorded) == environment
+
+
+MAKERS = """
+from __future__ import annotations
+from functools import partial
+from coverset import Environment
+from coverset.envs.matrix import MatrixGame
+
+called = []
+
+def plain():
+    called.append("plain")
+
+def untrue() -> Environment:
+    return called
+
+def elsewhere() -> Unheard:
+    called.append("elsewhere")
+
+def says() -> MatrixGame:
+    return MatrixGame()
+
+class Other:
+    def __init__(self):
+        called.append("Other")
+
+half = partial(plain)
+"""
+
+
+def test_only_what_says_that_it_makes_an_environment_is_called(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "makers.py").write_text(MAKERS)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert make("makers:says") == MatrixGame()
+    for name in ("makers:plain", "makers:elsewhere", "makers:half"):
+        with pytest.raises(ValueError, match=rf"^environment '{name}' must name an Environment class or .* `-> Env"):
+            make(name)
+    with pytest.raises(ValueError, match=r"^environment 'makers:Other' must name .*, got a class that is none\.$"):
+        make("makers:Other")
+    with pytest.raises(TypeError, match="must build a coverset Environment, got list"):
+        make("makers:untrue")
+    assert sys.modules["makers"].called == []
 
 
 def test_a_sentence_of_the_factory_stays_as_it_is() -> None:
@@ -109,3 +153,10 @@ def test_every_adapter_of_environments_is_among_them() -> None:
     adapters = Path(__file__).parents[2] / "src" / "coverset" / "adapters"
     outside = {path.stem for path in adapters.glob("*.py") if "Needs the " in path.read_text()}
     assert outside - {"tensorboard", "wandb"} == {module.rpartition(".")[2] for module in NEEDED}
+
+
+@pytest.mark.parametrize("parameter", ["name", "role", "function"])
+def test_parameters_may_have_any_name(parameter) -> None:
+    """Those of files in particular: they must not meet the names of our own arguments."""
+    with pytest.raises(ValueError, match=f"Environment 'matrix' takes payoffs, .*got '{parameter}'"):
+        make("matrix", **{parameter: 1})

@@ -8,8 +8,8 @@ from jaxtyping import Array, Int
 
 from coverset.envs.matrix import MatrixGame
 from coverset.evaluation import population as measurement
-from coverset.evaluation.conventions import convention_shares, describe, in_words, members_found
-from coverset.evaluation.cross_play import constraint_gaps, cross_play, named_gaps
+from coverset.evaluation.conventions import convention_shares, coverage_set, describe, in_words, members_found
+from coverset.evaluation.cross_play import between_pairs, constraint_gaps, cross_play, named_gaps, violated
 from coverset.evaluation.population import measure_population
 from coverset.policies.base import Policy
 from coverset.policies.networks import MLP, NetworkPolicy
@@ -117,6 +117,34 @@ def test_a_member_counts_when_it_is_followed_mostly_and_answers_its_teammate() -
     own = np.array([[0.6, 0.4, 0, 0], [0.5, 0.5, 0, 0], [0, 0, 0.1, 0.9], [0.9, 0.1, 0, 0]])
     partner = np.array([[1.0, 0, 0, 0], [1.0, 0, 0, 0], [0, 0, 1.0, 0], [0, 1.0, 0, 0]])
     assert members_found(MatrixGame(), own, partner) == [0, None, None, None]
+
+
+def test_constant_payoffs_have_one_member_which_everybody_holds() -> None:
+    game = MatrixGame(payoffs=((3.0, 3.0), (3.0, 3.0)))
+    anyhow = np.array([[0.5, 0.5, 0.0], [0.4, 0.6, 0.0]])
+    told = describe(game, anyhow, anyhow[::-1])
+    assert (told["coverage_found"], told["coverage_size"]) == (1, 1)
+    assert told["covers"] == ["action 1", "action 1"]
+
+
+@pytest.mark.parametrize(
+    ("payoffs", "needed"), [(((16777217.0, 0.0), (16777216.0, 1.0)), (1,)), (((1e-46, 0.0), (0.0, 1e-46)), (0,))]
+)
+def test_coverage_is_that_of_payoffs_as_they_are_played(payoffs, needed) -> None:
+    assert coverage_set(MatrixGame(payoffs=payoffs)) == needed
+
+
+def test_small_payoffs_are_told_apart() -> None:
+    game = MatrixGame(payoffs=((1e-12, 0.0), (0.0, 1e-12)))
+    assert members_found(game, np.eye(3)[:2], np.eye(3)[:2]) == [0, 1]
+    assert members_found(game, np.eye(3)[:2], np.eye(3)[1::-1]) == [None, None]
+
+
+def test_a_gap_that_is_not_a_number_is_a_violation() -> None:
+    gaps = constraint_gaps(np.array([[2.0, np.nan], [1.0, 5.0]]), 0.5)
+    assert violated(gaps) == 2
+    assert violated(constraint_gaps(np.array([[2.0, 1.0], [1.0, 5.0]]), 0.5)) == 0
+    assert np.isnan(between_pairs(gaps)).sum() == 2
 
 
 def test_dominated_and_duplicate_conventions_are_no_members_of_their_own() -> None:

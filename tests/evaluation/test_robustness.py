@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from jaxtyping import Array, Float, Int
 
+from coverset.envs.extensions import heuristics, oracles
 from coverset.envs.foraging import Foraging
 from coverset.envs.matrix import MatrixGame
+from coverset.envs.matrix.heuristics import MixedAction
+from coverset.envs.oracle import Oracle
 from coverset.envs.reaching import WEIGHTED, Reaching
-from coverset.evaluation.oracles import Oracle, oracles
 from coverset.evaluation.robustness import RobustnessRecord, evaluate_agent
 from coverset.policies.base import Policy
-from coverset.policies.scripted import MixedAction, heuristics
 
 LOPSIDED = ((10.0, 0.0, 4.0), (1.0, 6.0, 5.0), (2.0, 3.0, 7.0))
 

@@ -53,7 +53,7 @@ def test_waves_are_saved_and_loaded(tmp_path: Path) -> None:
         return NetworkPolicy(jax.vmap(lambda key: MLP.create(key, (3, 4, 2), waves=1.0))(keys))
 
     population = Population(stack(0), stack(1))
-    save_population(tmp_path / "policies.safetensors", population, {})
+    save_population(tmp_path / "policies.safetensors", population, {"env": "matrix", "env_parameters": {}})
     loaded, _ = load_population(tmp_path / "policies.safetensors")
     assert loaded.teammates.mlp.waves
     seen = jnp.ones((2, 3))

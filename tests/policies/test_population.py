@@ -34,13 +34,13 @@ def population() -> Population:
 
 @pytest.fixture
 def path(population: Population, tmp_path: Path) -> Path:
-    save_population(tmp_path / "policies.safetensors", population, {"env": "matrix", "seed": 3})
+    save_population(tmp_path / "policies.safetensors", population, {"env": "matrix", "env_parameters": {}, "seed": 3})
     return tmp_path / "policies.safetensors"
 
 
 def test_load_undoes_save(population: Population, path: Path) -> None:
     loaded, metadata = load_population(path)
-    assert metadata == {"format": FORMAT, "env": "matrix", "seed": 3}
+    assert metadata == {"format": FORMAT, "env": "matrix", "env_parameters": {}, "seed": 3}
     assert jax.tree.structure(loaded) == jax.tree.structure(population)
     for left, right in zip(jax.tree.leaves(loaded), jax.tree.leaves(population), strict=True):
         assert left.dtype == right.dtype
@@ -71,7 +71,7 @@ def swap_roles(tensors: dict) -> None:
     [
         (lambda t: t.pop("teammates.0.bias"), "lacks the tensor 'teammates.0.bias'"),
         (lambda t: t.pop("teammates.0.weight"), "lacks the tensor"),
-        (swap_roles, "layers of teammates whose shapes do not fit"),
+        (swap_roles, "lacks the tensor 'teammates.0.weight'"),
         (lambda t: t.update({"teammates.0.bias": np.zeros((3, 6), np.float32)}), "do not fit together"),
         (lambda t: t.update({"teammates.1.weight": np.zeros((3, 6, 4), np.float32)}), "do not fit together"),
         (lambda t: t.update({"teammates.0.weight": np.zeros((2, 5), np.float32)}), "do not fit together"),
@@ -84,7 +84,11 @@ def swap_roles(tensors: dict) -> None:
             ),
             "do not fit together",
         ),
-        (lambda t: t.update({"teammates.0.bias": np.zeros((3, 5), np.int32)}), "do not fit together"),
+        (lambda t: t.update({"teammates.0.bias": np.zeros((3, 5), np.int32)}), "'teammates.0.bias' as int32"),
+        (lambda t: t.update(extra=np.zeros(1, np.float32)), "holds the tensor 'extra', which belongs to nothing"),
+        (lambda t: t.update({k: v[:0] for k, v in t.items()}), "do not fit together"),
+        (lambda t: t["teammates.0.weight"].fill(np.nan), r"not finite in teammates\.0\.weight"),
+        (lambda t: t["best_responses.1.bias"].fill(-np.inf), r"not finite in best_responses\.1\.bias"),
         (
             lambda t: t.update({k: v[:2] for k, v in t.items() if k.startswith("teammates")}),
             "populations of different sizes",
@@ -104,6 +108,25 @@ def test_a_file_of_another_kind_is_refused(path: Path) -> None:
     save_tensors(path, tensors, {"format": "coverset agent 1"})
     with pytest.raises(DamagedFile, match="holds 'coverset agent 1' where 'coverset population 1' was expected"):
         load_population(path)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (lambda m: m.pop("env"), "does not hold env"),
+        (lambda m: m.update(env=["matrix"]), r"env must be text, got \['matrix'\]"),
+        (lambda m: m.update(env_parameters=[]), "env_parameters must be a JSON object"),
+        (lambda m: m.update(waves="yes"), "waves must be true or false"),
+        (lambda m: m.update(format=["x"] * 1000), "where 'coverset population 1' was expected"),
+    ],
+)
+def test_metadata_are_checked(path: Path, spoil, sentence: str) -> None:
+    tensors, metadata = load_tensors(path)
+    spoil(metadata)
+    save_tensors(path, tensors, metadata)
+    with pytest.raises(DamagedFile, match=sentence) as refused:
+        load_population(path)
+    assert len(str(refused.value)) < 1000
 
 
 def test_a_flipped_byte_is_noticed(path: Path) -> None:

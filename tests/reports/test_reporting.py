@@ -250,8 +250,10 @@ def test_damaged_and_unfinished_runs_are_named_and_the_rest_is_reported(study, t
     page = write_report(root)
     states = {row["path"]: row["state"] for row in table(page, "runs")}
     assert states["matrix-brdiv-fast/seed-0"].startswith("unfinished: 5")
-    assert states["matrix-brdiv-fast/seed-1"] == "damaged: summary.json: it is not valid JSON."
-    assert states["matrix-lbrdiv-fast/seed-0"] == "damaged: config.json: it is not valid JSON."
+    assert (
+        states["matrix-brdiv-fast/seed-1"] == "damaged: summary.json is not valid JSON: the number 'NaN' is not finite."
+    )
+    assert states["matrix-lbrdiv-fast/seed-0"].startswith("damaged: config.json is not valid JSON: Extra data")
     assert "cannot be read" in states["matrix-lbrdiv-fast/seed-0/rl2"]
     assert states["matrix-lbrdiv-fast/seed-1"] == "finished"
     assert "mean_return must be a number, got 'lots'" in states["matrix-lbrdiv-fast/seed-1/rl2"]

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from coverset import trusting
 from coverset.studio.guard import HEADERS
 from studio_client import Served
 
@@ -78,24 +79,27 @@ def watch(studio, run: str, pair: tuple[int, int] = (1, 2), seed: int = 0):
 
 
 @pytest.mark.parametrize(
-    ("run", "kind", "scene"),
+    ("run", "kind", "shown"),
     [
-        ("matrix/seed-0", "matrix", {"played"}),
-        ("weighted/seed-0", "reaching", {"positions"}),
-        ("foraging/seed-0", "foraging", {"positions", "objects"}),
+        ("matrix/seed-0", "table", set()),
+        ("weighted/seed-0", "grid", {"positions"}),
+        ("foraging/seed-0", "grid", {"positions", "objects"}),
     ],
 )
-def test_an_episode_is_told_from_its_start_to_its_end(shared, run, kind, scene):
+def test_an_episode_is_told_from_its_start_to_its_end(shared, run, kind, shown):
     played = watch(shared, run).json
     (frames,) = played["episodes"]
     assert played["board"]["kind"] == kind
     assert [frame["time"] for frame in frames] == list(range(len(frames)))
-    assert all(set(frame["scene"]) == scene for frame in frames)
+    assert all(set(frame["scene"]) == {"positions", "objects", "played", "words"} for frame in frames)
+    first = frames[0]["scene"]
+    assert {name for name in ("positions", "objects") if any(first[name])} == shown
+    assert all(frame["scene"]["played"] == frame["actions"] for frame in frames[1:] if kind == "table")
     assert "actions" not in frames[0]
     assert [("ended" in frame) for frame in frames] == [False] * (len(frames) - 1) + [True]
     assert watch(shared, run).json == played
     starts = {str(watch(shared, run, seed=seed).json["episodes"][0][0]) for seed in range(4)}
-    assert len(starts) > 1 or kind == "matrix"
+    assert len(starts) > 1 or kind == "table"
 
 
 @pytest.mark.parametrize(
@@ -119,11 +123,15 @@ def test_the_board_names_members_and_heuristics(shared):
     assert [one["name"] for one in told["heuristics"]] == [f"H{n}" for n in range(1, 16)]
 
 
-def test_code_of_a_runs_own_is_imported_only_if_that_was_asked_for(shared, made):
-    refused = watch(shared, "countdown/seed-0")
-    assert refused.status == 400
-    assert "--import-environments" in refused.json["error"]
-    with Served(made, import_environments=True) as trusting:
-        played = watch(trusting, "countdown/seed-0").json
+def test_code_of_a_runs_own_is_imported_only_if_it_is_trusted(shared, monkeypatch, tmp_path):
+    """Here the run is the user's own; elsewhere, under another key, it is not, until the user says so."""
+    played = watch(shared, "countdown/seed-0").json
     assert played["board"]["kind"] == "text"
     assert [frame["scene"] for frame in played["episodes"][0]] == [{"text": str(time)} for time in range(4)]
+    monkeypatch.setattr(trusting, "key_path", lambda: tmp_path / "signing-key")
+    monkeypatch.setattr(trusting, "_named", set())
+    refused = watch(shared, "countdown/seed-0")
+    assert refused.status == 400
+    assert "--trust countdown:Countdown" in refused.json["error"]
+    trusting.trust("countdown:Countdown")
+    assert watch(shared, "countdown/seed-0").json == played

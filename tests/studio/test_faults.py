@@ -70,17 +70,6 @@ def test_oversized_messages_are_refused_while_they_arrive(shared):
         assert status(connection.recv(65536)) == 413
 
 
-def test_a_slow_client_does_not_hold_up_others_and_is_let_go(shared):
-    slow = [socket.create_connection(("127.0.0.1", shared.port), timeout=30) for _ in range(40)]
-    for connection in slow:
-        connection.sendall(HEAD + b'Content-Length: 100\r\n\r\n{"run": ')
-    assert shared.get("/api/runs").status == 200
-    assert shared.get("/api/board?run=matrix/seed-0").status == 200
-    assert {status(connection.recv(65536)) for connection in slow} == {408}
-    for connection in slow:
-        connection.close()
-
-
 def test_random_messages_never_get_more_than_a_refusal(shared):
     """Fields of the right names with values of every wrong kind, and bytes that were turned at random."""
     random_values = random.Random(0)
@@ -120,7 +109,7 @@ def test_a_hostile_run_cannot_choose_what_is_called(directory, tmp_path):
         ):
             answer = studio.get(path)
             assert answer.status == 400
-            assert "--import-environments" in answer.json["error"]
+            assert "--trust os:system" in answer.json["error"]
     assert not marker.exists()
 
 

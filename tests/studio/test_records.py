@@ -120,7 +120,7 @@ def test_values_of_the_wrong_form_count_as_unknown(directory):
         '{"env_steps": 5, "pair_returns": 7, "gaps": 1, "self_play_return": "high"}\n!\n'
     )
     brief, details = look(directory, "matrix/seed-0")
-    assert brief["message"] == "1 line of its log cannot be read."
+    assert brief["message"] == "Line 2 of its log, metrics.jsonl, cannot be read."
     assert details["cross_play"] is None
     assert details["conventions"] == []
     assert details["covers"] == [None, "action 1"]

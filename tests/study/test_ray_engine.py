@@ -150,18 +150,17 @@ def test_workers_on_another_disk_get_the_files_and_send_back_what_they_changed(
 def test_a_failure_stops_only_what_needs_it(cluster: Engine, local: Path, tmp_path: Path) -> None:
     shutil.copytree(local, tmp_path, dirs_exist_ok=True)
     seed = tmp_path / "matrix-brdiv-fast" / "seed-0"
-    (seed / "policies.safetensors").write_bytes(b"nothing")
-    for name in ("certificate.json", "rl2"):
-        shutil.rmtree(seed / name) if (seed / name).is_dir() else (seed / name).unlink()
+    (seed / "certificate.json").unlink()
+    (seed / "certificate.json").mkdir()
     (tmp_path / "matrix-lipo-fast" / "seed-0" / "certificate.json").unlink()
     outcomes = cluster.run(plan(tmp_path), StudyReporter())
     assert states(outcomes) == {
         "brdiv-fast/generate": "done", "brdiv-fast/certify": "failed",
-        "brdiv-fast/rl2/train": "failed", "brdiv-fast/rl2/evaluate": "skipped",
+        "brdiv-fast/rl2/train": "done", "brdiv-fast/rl2/evaluate": "done",
         "lipo-fast/generate": "done", "lipo-fast/certify": "done",
         "lipo-fast/rl2/train": "done", "lipo-fast/rl2/evaluate": "done",
     }  # fmt: skip
-    assert "policies.safetensors is damaged" in (outcomes[1].error or "")
+    assert "certificate.json" in (outcomes[1].error or "")
 
 
 def test_a_unit_that_loses_every_worker_fails_after_some_attempts(cluster: Engine, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from coverset.adapters.logs import numbers
 from coverset.checks import raised
 from coverset.looping import MetricsLog
 from coverset.runs import RunDirectory
-from coverset.storage import read_json, write_json
+from coverset.storage import check_fields, read_record, write_json
 
 PROJECT = "coverset"
 ID_FILE = "wandb.json"
@@ -69,4 +69,6 @@ def _identity(path: Path) -> str:
     """The run's id at Weights & Biases, drawn once."""
     if not path.is_file():
         write_json(path, {"id": secrets.token_hex(8)})
-    return read_json(path)["id"]
+    content = read_record(path)
+    check_fields(path, content, id=str)
+    return content["id"]

@@ -1,34 +1,37 @@
 """Agents for people without coverset: one step of an agent, weights baked in, as compiled programs in a zip file.
 
-    about.json             what the agent is for, and the shapes below
-    initial_memory.bin     () -> memory
-    step.bin               (key, observation, reward, done, memory) -> (action, memory)
-    steps.bin              the same for any number of agents at once: every array has a leading axis
+`coverset.adhoc.archive` lists what stands in the file. The programs are those of `jax.export` and run with jax and
+flatbuffers alone; see docs/study.md for an example. `done` says that the step before ended an episode; at the first
+step with a partner memory is the initial one, and neither `done` nor `reward` matters. Memory is a plain tuple of
+arrays.
 
-The programs are those of `jax.export` and run with jax and flatbuffers alone; see docs/study.md for an example. `done`
-says that the step before ended an episode; at the first step with a partner memory is the initial one, and neither
-`done` nor `reward` matters. Memory is a plain tuple of arrays. Reading a file runs no Python code from it, and programs
-that call anything outside of themselves are refused.
+Reading a file runs nothing from it. Of what jax.export writes around a program only the program is looked at: types of
+arguments, platforms and effects are those of a step, whatever the file says. The program itself is read, checked and
+written anew by `coverset.adhoc.guard`, and checked again for each number of agents that it is to play for, before it is
+compiled: see `coverset.adhoc.programs` for what it may do.
 """
 
-import io
 import json
-import re
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import replace
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import export
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Int
 
+from coverset.adhoc import programs
 from coverset.adhoc.agent import AdHocPolicy, feature_size
+from coverset.adhoc.archive import PROGRAMS, pack, read_archive
+from coverset.adhoc.guard import Signature, clean_programs
 from coverset.adhoc.plastic import PlasticPolicy
 from coverset.adhoc.saved import load_agent_policy
 from coverset.checks import between, one_of, raised
@@ -41,16 +44,10 @@ from coverset.policies.population import Population, load_population
 from coverset.storage import DamagedFile, jsonable, load_tensors, write_bytes
 from coverset.types import Percept, PRNGKey, PyTree
 
-FORMAT = "coverset exported agent 1"
 EXPORT_FILE = "agent.zip"
 SEATS = {"best-responses": 0, "teammates": 1}
 """Halves of a population, and where they sit."""
-PARTS = ("initial_memory.bin", "step.bin", "steps.bin")
 PLATFORMS = ("cpu", "cuda", "tpu")
-STILL = (1980, 1, 1, 0, 0, 0)
-"""The date of every entry, so that the same agent gives the same bytes."""
-HARMLESS_CALLS = {"shape_assertion", "cu_threefry2x32_ffi", "annotate_device_placement", "Sharding"}
-"""What a program may call that is not part of it: checks of shapes, and random numbers on graphics cards."""
 
 
 def export_agent(
@@ -110,7 +107,9 @@ def _write(name: str, target: Path, policy: Policy, shape: tuple[int, int], abou
     if target.is_dir():
         raise ValueError(f"{name} must be a file, but {target} is a directory.")
     shapes = {"observation_size": shape[0], "num_actions": shape[1]}
-    write_bytes(target, _archive(_programs(policy, shape[0]), {"format": FORMAT, **shapes, **about}))
+    start, structure = _flat_memory(policy)
+    parts = _programs(policy, shape[0], start, structure)
+    write_bytes(target, pack(parts, tuple(np.asarray(leaf, order="C") for leaf in start), {**shapes, **about}))
     return target
 
 
@@ -149,25 +148,33 @@ def shape_of(policy: Policy) -> tuple[int, int]:
     raise TypeError(f"A policy of type {type(policy).__name__} does not tell its shape.")
 
 
-def _programs(policy: Policy, size: int) -> dict[str, bytes]:
-    """The parts of an exported agent that reads so many numbers, as bytes."""
-    start, structure = _flat_memory(policy)
+def _programs(policy: Policy, size: int, start: tuple, structure: Any) -> dict[str, bytes]:
+    """The programs of an exported agent that reads so many numbers, as bytes."""
     step = partial(_step, policy, structure)
-    (several,) = export.symbolic_shape("n")
-    one, many = _arguments((), size, start), _arguments((several,), size, start)
-    programs = zip(PARTS, (lambda: start, step, jax.vmap(step)), ((), one, many), strict=True)
+    one, many = _arguments((), size, start), _arguments(_several(), size, start)
     with _no_traces():
-        return {name: _program(function, shapes) for name, function, shapes in programs}
-
-
-def _program(function: Callable[..., Any], shapes: tuple) -> bytes:
+        made = {"step.bin": _program(step, one), "steps.bin": _program(jax.vmap(step), many)}
     try:
-        program = export.export(jax.jit(function), platforms=PLATFORMS)(*shapes)
+        for program in made.values():
+            programs.check_module(programs.read_module(program.mlir_module_serialized))
+        _check_for(made["steps.bin"], _arguments((1,), size, start), 1)
+    except programs.Refused as error:
+        raise ValueError(f"policy cannot be exported: its step {error}.") from error
+    return {name: bytes(program.serialize()) for name, program in made.items()}
+
+
+@cache
+def _several() -> tuple:
+    """The axis of any number of agents; always the same, so that jax knows a program that it has seen before."""
+    return tuple(export.symbolic_shape("n"))
+
+
+def _program(function: Callable[..., Any], shapes: tuple) -> export.Exported:
+    """Compile a step; what it does not use stays among its arguments, so that all programs take the same."""
+    try:
+        return export.export(jax.jit(function, keep_unused=True), platforms=PLATFORMS)(*shapes)
     except Exception as error:  # whatever a policy of others may raise
         raise ValueError(f"policy cannot be compiled for {', '.join(PLATFORMS)}: {raised(error)}.") from error
-    if calls := _outside_calls(program):
-        raise ValueError(f"policy must keep to itself in order to be exported, but it calls '{min(calls)}'.")
-    return bytes(program.serialize())
 
 
 @contextmanager
@@ -204,15 +211,6 @@ def _arguments(batch: tuple, observation_size: int, memory: tuple) -> tuple:
     like = [key, jax.ShapeDtypeStruct((observation_size,), jnp.float32), jnp.float32(0.0), jnp.bool_(False)]
     batched = [jax.ShapeDtypeStruct((*batch, *x.shape), x.dtype) for x in (*like, *memory)]
     return (*batched[:4], tuple(batched[4:]))
-
-
-def _archive(parts: dict[str, bytes], about: dict[str, Any]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        content = {"about.json": json.dumps(about, indent=2, sort_keys=True).encode(), **parts}
-        for name, data in content.items():
-            archive.writestr(zipfile.ZipInfo(name, STILL), data, zipfile.ZIP_DEFLATED)
-    return buffer.getvalue()
 
 
 class Programs:
@@ -253,26 +251,84 @@ class ExportedPolicy(Policy):
 
 
 def load_exported(path: str | Path) -> ExportedPolicy:
-    """Read what `export_agent` or `export_policy` wrote, and check that its programs take and give what they should."""
+    """Read what `export_agent` or `export_policy` wrote, and check that its programs take and give what they should.
+
+    Raises:
+      DamagedFile: the file is not what they wrote, or its programs do what no step of an agent does.
+    """
     _require_flatbuffers()
     path = Path(path)
-    about, parts = _read(path)
-    try:
-        programs = {name: export.deserialize(bytearray(data)) for name, data in parts.items()}
-    except Exception as error:  # flatbuffers raises whatever its bytes lead it to
-        raise DamagedFile(f"{path} holds a program that cannot be read: {raised(error)}.") from error
-    start = _start(path, programs["initial_memory.bin"])
-    _check_shapes(path, programs["step.bin"], _arguments((), about["observation_size"], start))
-    (several,) = export.symbolic_shape("n")
-    _check_shapes(path, programs["steps.bin"], _arguments((several,), about["observation_size"], start))
-    step = _batched(_called(path, programs["steps.bin"]))
+    about, memory, parts = read_archive(path)
+    start = tuple(jnp.asarray(leaf) for leaf in memory)
+    step = _batched(_steps(path, parts, about["observation_size"], start))
+    data = b"".join((*parts.values(), *(leaf.tobytes() for leaf in memory)))
     return ExportedPolicy(
-        start,
-        Programs(b"".join(parts.values()), step),
-        about["observation_size"],
-        about["num_actions"],
-        json.dumps(about),
+        start, Programs(data, step), about["observation_size"], about["num_actions"], json.dumps(about)
     )
+
+
+def _steps(path: Path, parts: dict[str, bytes], size: int, start: tuple[Array, ...]) -> Callable[..., Any]:
+    """The program of several agents as a function, which checks what it costs for each number of agents."""
+    likes = {
+        name: _like(_arguments(batch, size, start)) for name, batch in zip(PROGRAMS, ((), _several()), strict=True)
+    }
+    try:
+        modules = {name: _module(name, part) for name, part in parts.items()}
+        cleaned = clean_programs(modules, {name: _signature(like) for name, like in likes.items()})
+    except programs.Refused as error:
+        raise DamagedFile(f"{path}: {error}.") from error
+    program = replace(likes["steps.bin"], mlir_module_serialized=cleaned["steps.bin"])
+
+    @cache
+    def check(agents: int) -> None:
+        try:
+            _check_for(program, _arguments((agents,), size, start), agents)
+        except programs.Refused as error:
+            raise DamagedFile(f"{path}: steps.bin {error}.") from error
+
+    def steps(*arguments):
+        if isinstance(agents := arguments[1].shape[0], int):  # else it is exported again, and checked when that is read
+            check(agents)
+        return program.call(*arguments)
+
+    check(1)
+    return steps
+
+
+def _module(name: str, part: bytes) -> bytes:
+    """The program within what jax.export has written; nothing else of it is looked at."""
+    from jax._src.export.serialization_generated import Exported
+
+    try:
+        return bytes(Exported.GetRootAs(part).MlirModuleSerializedAsNumpy())
+    except Exception as error:  # flatbuffers raises whatever its bytes lead it to
+        raise programs.Refused(f"{name} cannot be read: {raised(error)}") from error
+
+
+@lru_cache(maxsize=16)
+def _like(shapes: tuple) -> export.Exported:
+    """A program of our own that takes and gives what a step does, with everything around it that jax.export needs."""
+    return _program(lambda key, observation, reward, done, memory: (reward.astype(jnp.int32), memory), shapes)
+
+
+def _signature(program: export.Exported) -> Signature:
+    """Names and types of what a step takes and gives."""
+    takes, gives = programs.signature(programs.read_module(program.mlir_module_serialized))
+    memory = [f"memory[{number}]" for number in range(len(gives) - 1)]
+    named = [*zip(("platform", "key", "observation", "reward", "done", *memory), takes, strict=True)]
+    return named, [*zip(("action", *memory), gives, strict=True)]
+
+
+def _check_for(program: export.Exported, shapes: tuple, agents: int) -> None:
+    """Raise Refused unless a program is allowed for so many agents: only then all sizes in it are known."""
+    from jax._src.interpreters.mlir import refine_polymorphic_shapes
+
+    try:
+        lowered: Any = jax.jit(program.call).lower(*shapes).compiler_ir("stablehlo")
+        refined = refine_polymorphic_shapes(lowered)
+    except Exception as error:  # whatever jax and its compiler find
+        raise programs.Refused(f"has sizes that cannot be found for {agents} agents: {raised(error)}") from error
+    programs.check_module(refined, agents)
 
 
 def load_saved(path: Path) -> tuple[Population | Policy, dict[str, Any]]:
@@ -289,56 +345,6 @@ def _is_zip(path: Path) -> bool:
     """Whether this is a zip file, even if its end, where the list of its entries stands, was cut off."""
     with path.open("rb") as file:
         return file.read(4) == b"PK\x03\x04" or zipfile.is_zipfile(path)
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist.")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            about = json.loads(archive.read("about.json"))
-            parts = {name: archive.read(name) for name in PARTS}
-    except Exception as error:  # encrypted or packed in another way: the zip format has many
-        raise DamagedFile(f"{path} is damaged or not an exported agent: {raised(error)}.") from error
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise DamagedFile(f"{path} does not hold '{FORMAT}'.")
-    for name, kind in (("observation_size", int), ("num_actions", int), ("env", str), ("env_parameters", dict)):
-        if not isinstance(about.get(name), kind):
-            raise DamagedFile(f"{path}: {name} is missing from about.json or is not of type {kind.__name__}.")
-    return about, parts
-
-
-def _start(path: Path, program: export.Exported) -> tuple[Array, ...]:
-    """Memory at the start of a trial."""
-    if program.in_avals:
-        raise DamagedFile(f"{path}: initial_memory takes {len(program.in_avals)} arguments where it should take none.")
-    return tuple(jnp.asarray(leaf) for leaf in jax.tree.leaves(_called(path, program)()))
-
-
-def _called(path: Path, program: export.Exported) -> Callable[..., Any]:
-    """The program as a function, if it keeps to itself."""
-    if calls := _outside_calls(program):
-        raise DamagedFile(f"{path} calls '{min(calls)}', which no exported agent does.")
-    return program.call
-
-
-def _outside_calls(program: export.Exported) -> set[str]:
-    """What a program calls that is not part of it, beyond what is harmless."""
-    return set(re.findall(r"custom_call\s+@(\w+)", program.mlir_module())) - HARMLESS_CALLS
-
-
-def _check_shapes(path: Path, program: export.Exported, wanted: tuple) -> None:
-    """Raise unless a program takes the arguments of a step, and gives an action and memory of the same shapes."""
-    named = {"key": wanted[0], "observation": wanted[1], "reward": wanted[2], "done": wanted[3]}
-    memory = {f"memory[{n}]": leaf for n, leaf in enumerate(wanted[4])}
-    action = {"action": jax.ShapeDtypeStruct(wanted[2].shape, jnp.int32)}
-    for given, fields in ((program.in_avals, named | memory), (program.out_avals, action | memory)):
-        if len(given) != len(fields):
-            raise DamagedFile(f"{path}: a step has {len(fields)} arrays, but this program has {len(given)}.")
-        for (name, leaf), got in zip(fields.items(), given, strict=True):
-            if str(got.dtype) != str(leaf.dtype) or str(got.shape) != str(leaf.shape):
-                shapes = f"{leaf.dtype}{list(leaf.shape)}, got {got.dtype}{list(got.shape)}"
-                raise DamagedFile(f"{path}: {name} must be {shapes}.")
 
 
 def _batched(call: Callable[..., Any]) -> Callable[..., Any]:

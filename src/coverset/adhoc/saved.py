@@ -1,18 +1,19 @@
 """Agents on disk and in other people's programs."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from coverset.adhoc.agent import AdHocPolicy, MemoryNetwork
+from coverset.adhoc.agent import AdHocPolicy, MemoryNetwork, feature_size
 from coverset.adhoc.plastic import PlasticPolicy
 from coverset.policies.base import Policy
-from coverset.policies.layers import WAVES, kind_of, named_layers, read_layers
+from coverset.policies.layers import check_tensors, kind_of, named_layers, read_kind, read_layers
 from coverset.policies.networks import NetworkPolicy
-from coverset.storage import DamagedFile, load_tensors, save_tensors
+from coverset.policies.population import check_format
+from coverset.storage import DamagedFile, check_fields, load_tensors, save_tensors
 from coverset.types import Percept
 
 FORMAT = "coverset agent 1"
@@ -46,20 +47,36 @@ def save_agent(path: Path, policy: AdHocPolicy | PlasticPolicy, about: dict[str,
 
 def load_agent_policy(path: Path) -> tuple[Policy, dict[str, Any]]:
     """Read what `save_agent` wrote: the policy, and what it is for."""
-    arrays, about = load_tensors(path)
-    if about.get("format") != FORMAT:
-        raise DamagedFile(f"{path} holds '{about.get('format')}' where '{FORMAT}' was expected.")
-    tensors = {name: jnp.asarray(array) for name, array in arrays.items()}
-    waves = bool(about.get(WAVES))
-    try:
-        if about["kind"] == "plastic":
-            library = NetworkPolicy(read_layers("library", tensors, waves=waves))
-            return PlasticPolicy(library, tensors["edges"], tensors["log_likelihood"]), about
-        encoder, head = read_layers("encoder", tensors, waves=waves), read_layers("head", tensors)
-        network = MemoryNetwork(encoder, tensors["recurrent"], head, about["kind"] == "memory")
-        return AdHocPolicy(network, about["num_actions"], about["reward_scale"]), about
-    except KeyError as error:
-        raise DamagedFile(f"{path} lacks {error}.") from error
+    tensors, about = load_tensors(path)
+    check_format(path, about, FORMAT)
+    check_fields(path, about, kind=Literal["memory", "feedforward", "plastic"], seat=Literal[0, 1])
+    policy = _read_plastic(path, tensors, about) if about["kind"] == "plastic" else _read_network(path, tensors, about)
+    return policy, about
+
+
+def _read_plastic(path: Path, tensors: dict[str, np.ndarray], about: dict[str, Any]) -> PlasticPolicy:
+    check_tensors(path, tensors, ("library",), ("edges", "log_likelihood"))
+    library = read_layers(path, "library", tensors, stacked=True, waves=read_kind(path, about))
+    edges, log_likelihood = tensors["edges"], tensors["log_likelihood"]
+    members = library.weights[0].shape[0]
+    if edges.ndim != 1 or log_likelihood.shape != (members, members, len(edges) + 1):
+        raise DamagedFile(f"{path} holds edges and log_likelihood whose shapes do not fit {members} best responses.")
+    return PlasticPolicy(NetworkPolicy(library), jnp.asarray(edges), jnp.asarray(log_likelihood))
+
+
+def _read_network(path: Path, tensors: dict[str, np.ndarray], about: dict[str, Any]) -> AdHocPolicy:
+    check_tensors(path, tensors, ("encoder", "head"), ("recurrent",))
+    check_fields(path, about, num_actions=int, reward_scale=float)
+    encoder = read_layers(path, "encoder", tensors, waves=read_kind(path, about))
+    head = read_layers(path, "head", tensors)
+    remembers, actions, memory = about["kind"] == "memory", about["num_actions"], head.sizes[0]
+    gates = 4 * memory if remembers else memory
+    if (encoder.sizes[-1], tensors["recurrent"].shape) != (gates, (memory, gates)):
+        raise DamagedFile(f"{path} holds encoder, recurrent and head whose shapes do not fit together.")
+    if head.sizes[-1] != actions or encoder.sizes[0] <= feature_size(0, actions, recurrent=remembers):
+        raise DamagedFile(f"{path} holds a network that does not choose among {actions} actions, its num_actions.")
+    network = MemoryNetwork(encoder, jnp.asarray(tensors["recurrent"]), head, remembers)
+    return AdHocPolicy(network, actions, float(about["reward_scale"]))
 
 
 class Agent:

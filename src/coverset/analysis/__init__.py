@@ -1,6 +1,6 @@
 """Exact coverage sets and diversity objectives of finite games."""
 
-from coverset.analysis.coverage import Member, NonMember, Solution, solve
+from coverset.analysis.coverage import Member, NonMember, Solution, coverage_set_in_float32, solve
 from coverset.analysis.diversity import (
     Affine,
     Interval,
@@ -29,6 +29,7 @@ __all__ = [
     "brdiv",
     "built_in_games",
     "coverage_cross_play",
+    "coverage_set_in_float32",
     "game_from_table",
     "lipo",
     "load",

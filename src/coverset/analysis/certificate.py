@@ -15,10 +15,11 @@ from jaxtyping import Float
 
 from coverset.analysis.blind import TOLERANCE, TRIALS, Bounds, blind_value
 from coverset.analysis.finite import FiniteGame, action_probabilities, enumerate_game, evaluate_pair, response
+from coverset.analysis.simulation import Simulation, check_agreement, simulate
 from coverset.checks import at_least, between, finite
 from coverset.envs.base import Environment
 from coverset.evaluation.conventions import describe
-from coverset.evaluation.cross_play import constraint_gaps
+from coverset.evaluation.cross_play import between_pairs, constraint_gaps, violated
 from coverset.policies.population import Population
 from coverset.storage import rounded
 
@@ -82,6 +83,8 @@ class Certificate:
     """Expected steps of an episode."""
     coverage: dict[str, Any]
     """What each pair does and which members of the known coverage set it holds, by exact probabilities."""
+    simulation: Simulation
+    """What the pairs earned in play, which the exact returns fit."""
 
     @property
     def gaps(self) -> Float[np.ndarray, "2 K K"]:
@@ -90,11 +93,12 @@ class Certificate:
 
     @property
     def constraints_violated(self) -> int:
-        return int(np.sum(self.gaps < 0))
+        return violated(self.gaps)
 
     def to_json(self) -> dict[str, Any]:
         """The content of `certificate.json`, but for where the population comes from."""
         gaps = self.gaps
+        between = between_pairs(gaps)
         return {
             "format": FORMAT,
             "states": self.states,
@@ -104,10 +108,11 @@ class Certificate:
             "discounted": self.discounted.to_json(),
             "undiscounted": self.undiscounted.to_json(),
             "episode_lengths": self.lengths.tolist(),
+            "simulation": self.simulation.to_json(),
             **self.coverage,
             "gaps": {"other_best_response": rounded(gaps[0]), "other_teammate": rounded(gaps[1])},
-            "smallest_gap": float(np.nanmin(gaps)),
-            "constraints": 2 * len(gaps[0]) * (len(gaps[0]) - 1),
+            "smallest_gap": float(between.min()) if len(between) else None,
+            "constraints": len(between),
             "constraints_violated": self.constraints_violated,
             "constraints_satisfied": self.constraints_violated == 0,
         }
@@ -116,7 +121,7 @@ class Certificate:
 def certify(
     environment: Environment, population: Population, *, margin: float, discount: float, trials: int = TRIALS
 ) -> Certificate:
-    """Solve an environment around a population.
+    """Solve an environment around a population; raises ValueError where the solution could not be trusted.
 
     Args:
       environment: one that knows its initial distribution and has few joint states.
@@ -133,17 +138,25 @@ def certify(
     first = action_probabilities(population.best_responses, game, seat=0)
     second = action_probabilities(population.teammates, game, seat=1)
     values = [[evaluate_pair(game, row, column, discount=discount) for column in second] for row in first]
+    exact = {
+        "returns": _field(values, "returns"),
+        "discounted_returns": _field(values, "discounted_returns"),
+        "length": _field(values, "length"),
+    }
+    simulation = simulate(environment, population, discount=discount)
+    check_agreement(game, simulation, exact, discount=discount)
     own = np.stack([values[member][member].conventions for member in range(len(values))])
-    discounted = _reading(game, first, second, _field(values, "discounted_returns"), discount, trials)
-    undiscounted = _reading(game, first, second, _field(values, "returns"), 1.0, trials) if discount < 1 else discounted
+    discounted = _reading(game, first, second, exact["discounted_returns"], discount, trials)
+    undiscounted = _reading(game, first, second, exact["returns"], 1.0, trials) if discount < 1 else discounted
     return Certificate(
         states=game.num_states,
         horizon=game.horizon,
         margin=margin,
         discounted=discounted,
         undiscounted=undiscounted,
-        lengths=_field(values, "length"),
+        lengths=exact["length"],
         coverage=describe(environment, own[:, 0], own[:, 1]),
+        simulation=simulation,
     )
 
 

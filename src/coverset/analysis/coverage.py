@@ -20,6 +20,7 @@ not settle the sign is the game solved in exact arithmetic. Nothing is decided b
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,23 @@ def solve(game: Any) -> Solution:
             judged = _judge(game, table[distinct], distinct, distinct.index(action), unit, budget)
             (members if isinstance(judged, Member) else non_members).append(judged)
     return Solution(game, tuple(members), tuple(non_members))
+
+
+def coverage_set_in_float32(solution: Solution) -> tuple[int, ...] | None:
+    """The coverage set of the game as environments play it, payoffs rounded to float32.
+
+    None where the game cannot be played so, because a payoff becomes infinite, or where the set stays undecided.
+    """
+    with np.errstate(over="ignore"):
+        played = solution.game.floats().astype(np.float32)
+    if not np.isfinite(played).all():
+        return None
+    if all(Fraction(float(a)) == b for a, b in zip(played.flat, chain(*solution.game.ego), strict=True)):
+        return solution.coverage_set
+    try:
+        return solve(played).coverage_set
+    except UndecidedError:
+        return None
 
 
 def _whole_numbers(payoffs: Table) -> tuple[np.ndarray, Fraction]:

@@ -1,12 +1,14 @@
 """Finite games as tables, and what dynamic programming says about them exactly.
 
 An environment that knows its initial distribution is enumerated once: every joint state that can be reached, where each
-joint action leads, what it pays, what each seat sees. Time is not part of the enumerated state. An episode's return is
-what is earned until it ends or the horizon cuts it, so everything below is a recursion over the steps that are left:
+joint action leads, what it pays, what each seat sees. Parts of the state that only count steps until the horizon are
+left out (`contract`). An episode's return is what is earned until it ends or the horizon cuts it, so everything below
+is a recursion over the steps that are left:
 
     V_t(s) = sum_a pi(a | s) [r(s, a) + gamma V_{t+1}(s')]        V_horizon = 0
 
-(Rahman et al. 2024, the definition of R_{i,-i}, with the sum cut at the horizon). Tables are float64.
+(Rahman et al. 2024, the definition of R_{i,-i}, with the sum cut at the horizon). Rewards are those that `step` pays,
+in its own arithmetic; tables hold them in float64, in which sums are taken.
 """
 
 from collections.abc import Iterator
@@ -21,7 +23,9 @@ from jaxtyping import Bool, Float, Int
 from scipy import sparse
 from scipy.special import softmax
 
+from coverset.analysis.contract import Clock, check_resets, find_clock, read_program, state_bytes
 from coverset.envs.base import Environment
+from coverset.envs.conformance import check_initial_states
 from coverset.policies.networks import NetworkPolicy
 from coverset.types import Outcome, PyTree
 
@@ -61,35 +65,91 @@ class FiniteGame:
 
 def enumerate_game(environment: Environment, *, most_states: int = MOST_STATES) -> FiniteGame:
     """Follow every joint action from every initial state; raises ValueError where the game cannot be enumerated."""
-    name = type(environment).__name__
-    start = environment.initial_states()
-    if start is None:
+    if environment.initial_states() is None:
+        name = type(environment).__name__
         raise ValueError(f"{name} cannot be enumerated: its initial_states, the distribution of its resets, is None.")
-    states, probabilities = jax.tree.map(np.asarray, start)
-    if len(probabilities) == 0 or probabilities.min() < 0 or abs(probabilities.sum() - 1) > 1e-9:
-        raise ValueError(f"initial_states of {name} must give probabilities that sum to 1, got {probabilities.sum()}.")
-    index = _StateIndex(name, most_states)
-    first = index.add(_timeless(states))
+    with np.errstate(over="ignore"):  # what overflows is found by `_check_finite`
+        return _checked_game(environment, most_states)
+
+
+def _checked_game(environment: Environment, most_states: int) -> FiniteGame:
+    program = read_program(environment)
+    check_initial_states(environment)
+    states, probabilities = jax.tree.map(np.asarray, environment.initial_states())
+    check_resets(environment, states, probabilities)
+    states, probabilities = _possible(states, probabilities.astype(np.float64))
+    clock = find_clock(program, states, environment.horizon)
+    if clock is not None:
+        game, everything = _enumerate(environment, states, probabilities, clock, most_states)
+        if _ends_last(environment, game, everything, clock):
+            return game
+    game, _ = _enumerate(environment, states, probabilities, None, most_states)
+    _check_ends(game)
+    return game
+
+
+def _possible(states: PyTree, probabilities: Float[np.ndarray, "n"]) -> tuple[PyTree, Float[np.ndarray, "m"]]:
+    """The states with which an episode may start. Probabilities that were rounded to float32 are made to sum to 1."""
+    chosen = probabilities > 0
+    total = probabilities.sum()
+    probabilities = probabilities if abs(total - 1) < 1e-12 else probabilities / total
+    return jax.tree.map(lambda x: x[chosen], states), probabilities[chosen]
+
+
+def _enumerate(
+    environment: Environment,
+    starts: PyTree,
+    probabilities: Float[np.ndarray, "n"],
+    clock: Clock | None,
+    most_states: int,
+) -> tuple[FiniteGame, PyTree]:
+    """The game and its states in order; states that differ by the clock alone are one."""
+    name = type(environment).__name__
+    index = _StateIndex(name, most_states, clock)
+    first = index.add(starts)
     rows = list(_breadth_first(environment, index, first))
-    everything = index.states()
-    game = _tables(environment, everything, rows)
-    initial = np.bincount(first, weights=probabilities, minlength=game["num_states"])
-    finite = FiniteGame(name, environment.horizon, initial, **{k: v for k, v in game.items() if k != "num_states"})
-    _check_timeless(environment, finite, everything)
-    return finite
+    states = index.states()
+    tables = _tables(environment, states, rows)
+    initial = np.bincount(first, weights=probabilities, minlength=len(tables["live"]))
+    return FiniteGame(name, environment.horizon, initial, **tables), states
+
+
+def _ends_last(environment: Environment, game: FiniteGame, states: PyTree, clock: Clock) -> bool:
+    """Whether every episode that goes on until the last step of the horizon ends with it."""
+    live = np.flatnonzero(game.live)
+    for block in np.array_split(live, -(-len(live) // BLOCK)):
+        here = jax.tree.map(lambda x, block=block: x[block], states)
+        outcome = _step_block(environment, clock.wind(here, clock.last))
+        if not (outcome.terminated | outcome.truncated).all():
+            return False
+    return True
+
+
+def _check_ends(game: FiniteGame) -> None:
+    """Raise unless the rules end every episode by the horizon, whatever is played."""
+    reached = np.flatnonzero(game.initial)
+    for _ in range(game.horizon):
+        reached = np.unique(game.next_state[reached][~game.ended[reached]])
+    if len(reached):
+        raise ValueError(
+            f"{game.name} cannot be enumerated: some episodes go on after its horizon, {game.horizon} steps; let step "
+            "set truncated there."
+        )
 
 
 class _StateIndex:
     """Numbers for states, in the order of their discovery; two states are the same if all their bytes are."""
 
-    def __init__(self, name: str, most_states: int) -> None:
-        self.name, self.most_states = name, most_states
+    def __init__(self, name: str, most_states: int, clock: Clock | None) -> None:
+        self.name, self.most_states, self.clock = name, most_states, clock
         self.numbers: dict[bytes, int] = {}
         self.found: list[PyTree] = []
 
     def add(self, states: PyTree) -> Int[np.ndarray, "n"]:
         """The numbers of some states, new ones where they have not been seen."""
-        rows = _bytes(states)
+        if self.clock is not None:
+            states = self.clock.wind(states, self.clock.first)
+        rows = state_bytes(states)
         unique, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
         before, numbers = len(self.numbers), np.zeros(len(unique), np.int64)
         for place in np.argsort(first):
@@ -100,27 +160,19 @@ class _StateIndex:
         if len(self.numbers) > self.most_states:
             raise ValueError(
                 f"{self.name} has too many joint states to be solved exactly: {len(self.numbers):,} were found before "
-                f"stopping, and at most {self.most_states:,} are allowed."
+                f"stopping, and at most {self.most_states:,} are allowed{self._why_so_many()}."
             )
         return numbers[inverse.reshape(-1)]
 
+    def _why_so_many(self) -> str:
+        if self.clock is not None:
+            return ""
+        return "; they differ by time, since no part of the state does nothing but end the episode at the horizon"
+
     def states(self) -> PyTree:
         """All of them, stacked in the order of their numbers."""
-        return jax.tree.map(lambda *parts: np.concatenate(parts), *self.found)
-
-
-def _bytes(states: PyTree) -> np.ndarray:
-    """One opaque value per state."""
-    leaves = [np.ascontiguousarray(x).reshape(len(x), -1) for x in jax.tree.leaves(states)]
-    rows = np.ascontiguousarray(np.concatenate([x.view(np.uint8) for x in leaves], axis=1))
-    return rows.view(np.dtype((np.void, rows.shape[1]))).reshape(-1)
-
-
-def _timeless(states: PyTree, time: int = 0) -> PyTree:
-    """The same states at another time; unchanged where states hold no `time`."""
-    if "time" not in getattr(states, "_fields", ()):
-        return states
-    return states._replace(time=np.full_like(states.time, time))
+        self.found = [jax.tree.map(lambda *parts: np.concatenate(parts), *self.found)]
+        return self.found[0]
 
 
 class _Row(NamedTuple):
@@ -133,33 +185,48 @@ class _Row(NamedTuple):
 
 
 def _breadth_first(environment: Environment, index: _StateIndex, first: Int[np.ndarray, "n"]) -> Iterator[_Row]:
-    """Step the states that were found until no step finds a new one from which play goes on."""
+    """Step the states that were found until no step finds a new one from which play goes on, or time is up."""
     waiting, seen = np.unique(first), np.zeros(0, np.int64)
-    while len(waiting):
+    for _ in range(environment.horizon):
+        if not len(waiting):
+            return
         known = index.states()
         reached = []
         for block in np.array_split(waiting, -(-len(waiting) // BLOCK)):
-            row = _row(environment, index, jax.tree.map(lambda x, block=block: x[block], known), block, time=0, key=0)
+            row = _row(environment, index, jax.tree.map(lambda x, block=block: x[block], known), block)
             reached.append(row.next_state[~row.ended])
             yield row
         seen = np.union1d(seen, waiting)
         waiting = np.setdiff1d(np.concatenate(reached), seen)
 
 
-def _row(
-    environment: Environment, index: _StateIndex, states: PyTree, numbers: Int[np.ndarray, "n"], *, time: int, key: int
-) -> _Row:
+def _row(environment: Environment, index: _StateIndex, states: PyTree, numbers: Int[np.ndarray, "n"]) -> _Row:
     shape = (len(numbers), *environment.num_actions)
-    padded = jax.tree.map(lambda x: np.concatenate([x, np.repeat(x[:1], BLOCK - len(x), axis=0)]), states)
-    outcome = _step_all(environment, jax.random.key(key), _timeless(padded, time))
-    outcome = jax.tree.map(lambda x: np.asarray(x)[: len(numbers)], outcome)
+    outcome = _step_block(environment, states)
+    reward = np.asarray(outcome.reward, np.float64)
+    _check_finite(environment, "step pays", reward)
     after = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), outcome.state)
     return _Row(
         states=numbers,
-        next_state=index.add(_timeless(after)).reshape(shape),
-        reward=outcome.reward.astype(np.float64),
-        ended=outcome.terminated | outcome.truncated,
+        next_state=index.add(after).reshape(shape),
+        reward=reward,
+        ended=np.asarray(outcome.terminated | outcome.truncated),
     )
+
+
+def _step_block(environment: Environment, states: PyTree) -> Outcome:
+    """Outcomes of up to `BLOCK` states in NumPy; see `_step_all`."""
+    count = len(jax.tree.leaves(states)[0])
+    padded = jax.tree.map(lambda x: np.concatenate([x, np.repeat(x[:1], BLOCK - count, axis=0)]), states)
+    return jax.tree.map(lambda x: np.asarray(x)[:count], _step_all(environment, jax.random.key(0), padded))
+
+
+def _check_finite(environment: Environment, what: str, numbers: np.ndarray) -> None:
+    if not np.isfinite(numbers).all():
+        raise ValueError(
+            f"{type(environment).__name__} cannot be enumerated: its {what} {numbers[~np.isfinite(numbers)][0]} in a "
+            "state that can be reached; keep its numbers within the range of float32."
+        )
 
 
 @partial(jax.jit, static_argnums=0)
@@ -182,11 +249,11 @@ def _tables(environment: Environment, states: PyTree, rows: list[_Row]) -> dict[
         live[row.states] = True
         next_state[row.states], reward[row.states], ended[row.states] = row.next_state, row.reward, row.ended
     seen = np.asarray(jax.jit(jax.vmap(environment.observe))(states))
+    _check_finite(environment, "observe shows", seen)
     observations, observed = np.unique(seen.reshape(2 * count, -1), axis=0, return_inverse=True)
     seats = [jax.jit(jax.vmap(lambda s, seat=seat: environment.convention(s, seat)))(states) for seat in (0, 1)]
     followed, none = np.stack([np.asarray(seat) for seat in seats], axis=1), len(environment.conventions)
     return {
-        "num_states": count,
         "next_state": next_state,
         "reward": reward,
         "ended": ended,
@@ -199,26 +266,6 @@ def _tables(environment: Environment, states: PyTree, rows: list[_Row]) -> dict[
     }
 
 
-def _check_timeless(environment: Environment, game: FiniteGame, states: PyTree) -> None:
-    """Raise unless steps lead to the same place with another key, in the middle of an episode and at its end."""
-    if "time" not in getattr(states, "_fields", ()):
-        return
-    index = _StateIndex(game.name, game.num_states)
-    index.add(states)
-    last = game.horizon - 1
-    for time in sorted({last // 2, last}):
-        for block in np.array_split(np.flatnonzero(game.live), -(-int(game.live.sum()) // BLOCK)):
-            here = jax.tree.map(lambda x, block=block: x[block], states)
-            row = _row(environment, index, here, block, time=time, key=1)
-            ended = row.ended if time < last else game.ended[block]
-            same = (row.next_state == game.next_state[block]) & (row.reward == game.reward[block])
-            if not (same & (ended == game.ended[block])).all():
-                raise ValueError(
-                    f"{game.name} cannot be enumerated: its step must be deterministic and independent of time, but "
-                    f"at time {time} a state leads elsewhere than at the start."
-                )
-
-
 def action_probabilities(policies: NetworkPolicy, game: FiniteGame, *, seat: int) -> Float[np.ndarray, "K O a"]:
     """pi(a | o) of stacked memoryless policies for every observation of the game."""
     mlp, actions = policies.mlp, game.next_state.shape[1 + seat]
@@ -229,8 +276,14 @@ def action_probabilities(policies: NetworkPolicy, game: FiniteGame, *, seat: int
             f"{game.name}, got {mlp.sizes[0]} and {mlp.sizes[-1]}."
         )
     observations = jnp.asarray(game.observations, jnp.float32)
-    logits = jax.vmap(lambda member: member(observations))(mlp)
-    return softmax(np.asarray(logits, np.float64), axis=-1)
+    logits = np.asarray(jax.vmap(lambda member: member(observations))(mlp), np.float64)
+    finite = np.isfinite(logits).all(axis=(1, 2))
+    if not finite.all():
+        raise ValueError(
+            f"policies of seat {seat} must compute finite numbers, but member {int(np.argmin(finite))} computes "
+            f"{logits[~np.isfinite(logits)][0]}: its weights are not finite or too large."
+        )
+    return softmax(logits, axis=-1)
 
 
 class PairValue(NamedTuple):

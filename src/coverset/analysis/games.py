@@ -236,7 +236,7 @@ def _load_file(path: Path) -> Game:
 def _parse_json(text: str) -> Any:
     try:
         return json.loads(text, parse_float=str, parse_constant=float)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"the text must be JSON, but {error}.") from error
 
 

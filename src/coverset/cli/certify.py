@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from coverset.cli.options import read_options
+from coverset.cli.options import Trusting, read_options
 from coverset.cli.shared import enable_compilation_cache, seed_list
 
 DESCRIPTION = """Solve a small environment exactly around the teammates that `coverset generate` made: the return of
@@ -27,7 +27,7 @@ Examples:
 
 
 @dataclass(frozen=True)
-class Certify:
+class Certify(Trusting):
     """Options of the command."""
 
     dir: tyro.conf.Positional[Path]
@@ -89,8 +89,11 @@ def _interval(bounds: dict[str, Any]) -> str:
 def _verdict(certificate: dict[str, Any]) -> str:
     """One sentence on the constraints and on what the numbers are."""
     violated, count = certificate["constraints_violated"], certificate["constraints"]
-    held = f"All {count} constraints hold" if violated == 0 else f"{violated} of {count} constraints are violated"
     where = f"exact over {certificate['states']:,} joint states and a horizon of {certificate['horizon']}"
+    where += f"; {certificate['simulation']['episodes']:,} simulated episodes of each pair agree"
+    if count == 0:
+        return f"One pair has no constraints ({where})."
+    held = f"All {count} constraints hold" if violated == 0 else f"{violated} of {count} constraints are violated"
     return (
         f"{held}: the smallest gap is {certificate['smallest_gap']:.4f} after a margin of {certificate['margin']:g} "
         f"(returns discounted by {certificate['discounted']['discount']:g}, {where})."

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from coverset.cli.options import read_options
+from coverset.cli.options import Trusting, read_options
 from coverset.cli.shared import enable_compilation_cache, key_values
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ FIGURES = (".png", ".svg")
 
 
 @dataclass(frozen=True)
-class Crossplay:
+class Crossplay(Trusting):
     """Options of the command."""
 
     a: tyro.conf.Positional[str]

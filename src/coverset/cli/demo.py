@@ -46,13 +46,13 @@ def demo(out: Path) -> int:
     _empty(out)
     write_bytes(out / MARK, b"This is a demo of coverset: another one in its place removes it.\n")
     summaries = []
-    with stop_on_interrupt() as should_stop:
+    with stop_on_interrupt() as stop:
         try:
             for method, name in zip(METHODS, RUNS, strict=True):
-                summaries.append(_study(out / name, method, should_stop))
+                summaries.append(_study(out / name, method, stop))
         except Stopped as stopped:
             print(f"coverset: {stopped} Start the demo again to begin anew.", file=sys.stderr)
-            return 130
+            return stop.exit_code
     _conclude(out, summaries)
     return 0
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import tyro
 
-from coverset.cli.options import read_options
+from coverset.cli.options import Trusting, read_options
 from coverset.cli.shared import enable_compilation_cache, seed_list
 
 DESCRIPTION = """Play the agents that `coverset train` has written to DIR with partners they have never met: by default
@@ -21,7 +21,7 @@ Examples:
 
 
 @dataclass(frozen=True)
-class Evaluate:
+class Evaluate(Trusting):
     """Options of the command."""
 
     directory: tyro.conf.Positional[Path]
@@ -32,8 +32,8 @@ class Evaluate:
     """Seeds of the run (default: all)."""
     partners: tuple[str, ...] = ()
     """Partners, named as for `coverset train` (default: the environment's heuristics, or else other-seeds)."""
-    trials: int = 128
-    """Trials with each partner."""
+    trials: int | None = None
+    """Trials with each partner (default: 128, or fewer where episodes are very long)."""
     episodes: int = 20
     """Episodes of a trial."""
     json: bool = False

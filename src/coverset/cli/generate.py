@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import tyro
 
 from coverset.cli.options import read_options
-from coverset.cli.shared import enable_compilation_cache, key_values, option, seed_list, stop_on_interrupt
+from coverset.cli.shared import StopRequest, enable_compilation_cache, key_values, option, seed_list, stop_on_interrupt
 from coverset.config import GenerateSettings
 from coverset.presets import generate_settings
 
@@ -52,8 +52,12 @@ class Generate:
 
 
 def main(arguments: list[str]) -> int:
-    """Parse, run, print."""
-    command = parse(arguments)
+    """Parse, run, print. Signals are minded from the start: in the middle of an import they would do harm."""
+    with stop_on_interrupt() as stop:
+        return _run(parse(arguments), stop)
+
+
+def _run(command: Generate, stop: StopRequest) -> int:
     enable_compilation_cache()
 
     from coverset.cli.progress import TrainingProgress
@@ -61,7 +65,7 @@ def main(arguments: list[str]) -> int:
     from coverset.looping import Stopped
 
     overrides = {name: getattr(command.settings, name) for name in GenerateSettings.__dataclass_fields__}
-    with stop_on_interrupt() as should_stop, TrainingProgress(quiet=command.json, should_stop=should_stop) as progress:
+    with TrainingProgress(quiet=command.json, should_stop=stop) as progress:
         try:
             summaries = generate(
                 command.env,
@@ -78,7 +82,7 @@ def main(arguments: list[str]) -> int:
             )
         except Stopped as stopped:
             print(f"coverset: {stopped} Repeat the command with --resume.", file=sys.stderr)
-            return 130
+            return stop.exit_code
     show(summaries, as_json=command.json)
     return 0
 

@@ -2,9 +2,12 @@
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+
+from coverset.cli.shared import BAD_INPUT, IN_USE
 
 COMMANDS = {
     "generate": "train teammates that cover the conventions of an environment",
@@ -31,19 +34,22 @@ Examples:
   coverset generate matrix --method brdiv --seeds 0..15 --json
   coverset solve matrix
 
-`coverset COMMAND --help` tells all about a command.
+`coverset COMMAND --help` tells all about a command. Exit codes: 0 done, 1 a part of a study failed, 2 bad input,
+3 another process is at work there, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
 """
+RESUMABLE = ("generate", "train")
 
-BAD_INPUT = 2
 HOST_FAULT = "CpuCallback error"
 """How JAX reports that Python code which a compiled program called, such as somebody's partner, has failed."""
-INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `coverset` program. `module:function` may lie in the current directory, as for `python -m`."""
     sys.path.append(os.getcwd())
-    sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
+    code = run(list(sys.argv[1:] if arguments is None else arguments))
+    for signum in (signal.SIGINT, signal.SIGTERM):  # all is said and done: let no late signal end in a traceback
+        signal.signal(signum, signal.SIG_IGN)
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -62,15 +68,16 @@ def run(arguments: list[str]) -> int:
         return _command(arguments[0])(arguments[1:])
     except (ValueError, TypeError, OSError) as error:
         print(f"coverset: {_sentence(error)}", file=sys.stderr)
-        return BAD_INPUT
+        return IN_USE if _is_use(error) else BAD_INPUT
     except RuntimeError as error:
         if HOST_FAULT not in str(error):
             raise
         print(f"coverset: {str(error).splitlines()[-1].partition(': ')[2]}", file=sys.stderr)
         return BAD_INPUT
-    except KeyboardInterrupt:
-        print("coverset: interrupted.", file=sys.stderr)
-        return INTERRUPTED
+    except KeyboardInterrupt as interrupt:
+        going_on = "; repeat the command with --resume to go on" if arguments[0] in RESUMABLE else ""
+        print(f"coverset: interrupted{going_on}.", file=sys.stderr)
+        return 128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)
 
 
 def _usage() -> str:
@@ -85,7 +92,15 @@ def _command(name: str) -> Callable[[list[str]], int]:
     return import_module(f"coverset.cli.{name}").main
 
 
+def _is_use(error: Exception) -> bool:
+    """Whether another process is in the way."""
+    from coverset.storage import InUse
+
+    return isinstance(error, InUse)
+
+
 def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"cannot use {error.filename}: {error.strerror}."
-    return " ".join(str(error).split())
+    words = " ".join(str(error).split())
+    return "".join(letter if letter.isprintable() else "?" for letter in words)  # files could address the terminal

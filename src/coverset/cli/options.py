@@ -4,6 +4,7 @@ import contextlib
 import io
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import tyro
@@ -13,8 +14,17 @@ BOX = "│╭╮╰╯"
 RULE = re.compile("[─═]{3,}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Trusting:
+    """What commands share that build the environment which a file names."""
+
+    trust: tuple[str, ...] = ()
+    """Code, as module:function, that files may name as their environment. What you generated on this machine needs no
+    such word; for anything else the code is run, so look at it first."""
+
+
 def read_options(record: Callable[..., T], arguments: list[str], *, command: str, description: str, **kwargs: Any) -> T:
-    """Read the arguments of a command; `--help` prints and exits.
+    """Read the arguments of a command, and trust what they say is trusted; `--help` prints and exits.
 
     Raises:
       ValueError: an option is unknown, lacks its value, or has one of another type.
@@ -22,11 +32,20 @@ def read_options(record: Callable[..., T], arguments: list[str], *, command: str
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
-            return tyro.cli(record, prog=f"coverset {command}", description=description, args=arguments, **kwargs)
+            options = tyro.cli(record, prog=f"coverset {command}", description=description, args=arguments, **kwargs)
+        _trust(options)
+        return options
     except SystemExit as end:
         if not end.code:
             raise
     raise ValueError(f"{_first_words(complaint.getvalue())} See `coverset {command} --help`.")
+
+
+def _trust(options: Any) -> None:
+    if isinstance(options, Trusting) and options.trust:
+        from coverset.trusting import trust
+
+        trust(*options.trust)
 
 
 def _first_words(box: str) -> str:

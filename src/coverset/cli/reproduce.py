@@ -12,18 +12,17 @@ from rich.markup import escape
 from rich.table import Table
 
 from coverset.cli.options import read_options
-from coverset.cli.shared import enable_compilation_cache, key_values, seed_list, stop_on_interrupt
+from coverset.cli.shared import FAILED, IN_USE, enable_compilation_cache, key_values, seed_list, stop_on_interrupt
 
 if TYPE_CHECKING:
     from coverset.study.engine import Engine
     from coverset.study.planning import Estimate
     from coverset.study.reproduction import Study
 
-FAILED, INTERRUPTED = 1, 130
-
 DESCRIPTION = """Do the study of the paper: for every environment and method generate teammates, certify them, train
 agents with them and play these with held-out partners; then write the report. What is done is skipped, what was stopped
 or killed goes on where it was: repeat the command until it is through. Everything goes to OUT/ENV-METHOD-PRESET.
+Exit codes: 0 done, 1 a unit failed, 2 bad input, 3 another process is at work there, 130 or 143 stopped.
 
 Examples:
   coverset reproduce --dry-run
@@ -87,10 +86,10 @@ def main(arguments: list[str]) -> int:
     if command.dry_run:
         _show_plan([estimate(unit) for unit in plan_study(environments, **chosen)], as_json=command.json)
         return 0
-    with stop_on_interrupt() as should_stop, StudyProgress(quiet=command.json, should_stop=should_stop) as progress:
+    with stop_on_interrupt() as stop, StudyProgress(quiet=command.json, should_stop=stop) as progress:
         study = reproduce(environments, **chosen, engine=engine, reporter=progress)
     _show(study, command.out, as_json=command.json)
-    return INTERRUPTED if study.stopped else FAILED if study.failed else 0
+    return stop.exit_code if study.stopped else FAILED if study.failed else IN_USE if study.in_use else 0
 
 
 def _engine(command: Reproduce) -> "Engine":

@@ -1,11 +1,14 @@
-"""What several commands need at the edge: the compilation cache, Ctrl-C, small parsers."""
+"""What several commands need at the edge: exit codes, the compilation cache, Ctrl-C and SIGTERM, small parsers."""
 
 import json
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+FAILED, BAD_INPUT, IN_USE = 1, 2, 3
+"""Exit codes: a part failed; the caller's mistake; another process is at work there. Stopped: 128 + the signal."""
 MOST_SEEDS = 10_000
 """More than anybody trains at once: a range beyond is a slip, and one of billions would fill the memory."""
 LONGEST_RANGE = 100
@@ -22,22 +25,40 @@ def enable_compilation_cache() -> None:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
+@dataclass
+class StopRequest:
+    """Whether a signal has asked to stop, and which."""
+
+    signum: int | None = None
+
+    def __call__(self) -> bool:
+        return self.signum is not None
+
+    @property
+    def exit_code(self) -> int:
+        """As shells tell an end by a signal: 130 after Ctrl-C, 143 after SIGTERM."""
+        return 128 + (self.signum or signal.SIGINT)
+
+
 @contextmanager
-def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
-    """Within the block the first Ctrl-C only raises a flag, so that work can stop in order; the second interrupts."""
-    asked = False
+def stop_on_interrupt() -> Iterator[StopRequest]:
+    """Within the block the first Ctrl-C or SIGTERM only raises a flag, so that work can stop in order.
+
+    The second interrupts with KeyboardInterrupt, which carries the number of its signal.
+    """
+    request = StopRequest()
 
     def ask(signum: int, frame: Any) -> None:
-        nonlocal asked
-        if asked:
-            raise KeyboardInterrupt
-        asked = True
+        if request():
+            raise KeyboardInterrupt(signum)
+        request.signum = signum
 
-    before = signal.signal(signal.SIGINT, ask)
+    before = {signum: signal.signal(signum, ask) for signum in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: asked
+        yield request
     finally:
-        signal.signal(signal.SIGINT, before)
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
 
 
 def option(arguments: Sequence[str], name: str, default: str) -> str:

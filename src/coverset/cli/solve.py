@@ -15,6 +15,7 @@ from coverset.analysis import (
     Solution,
     brdiv,
     coverage_cross_play,
+    coverage_set_in_float32,
     lipo,
     load,
     preferred_populations,
@@ -65,8 +66,9 @@ def run(command: Solve) -> int:
     game = load(command.game)
     with Console(stderr=True).status(f"Solving {game.shape[0]} x {game.shape[1]} actions"):
         solution = solve(game)
+        played = coverage_set_in_float32(solution)
         preferences = preferred_populations(solution) if command.diversity else ()
-    answer = solution.to_json()
+    answer = {**solution.to_json(), "coverage_set_in_float32": None if played is None else list(played)}
     if command.diversity:
         answer["diversity"] = _diversity_json(solution, preferences)
     if command.figure is not None:
@@ -79,6 +81,8 @@ def run(command: Solve) -> int:
         print(json.dumps(answer))
     else:
         _show(solution, preferences, Console())
+        if played != solution.coverage_set:
+            Console().print(escape(_difference_in_play(solution, played)), highlight=False)
     return 0
 
 
@@ -90,6 +94,14 @@ def _check_paths(command: Solve) -> None:
         from coverset.analysis.drawing import check_figure_path  # matplotlib is slow to import
 
         check_figure_path(command.figure)
+
+
+def _difference_in_play(solution: Solution, played: tuple[int, ...] | None) -> str:
+    """One sentence for a game whose payoffs float32 does not tell apart as they were given."""
+    if played is None:
+        return "Environments play in float32, in which these payoffs overflow or leave the coverage set undecided."
+    names = ", ".join(solution.game.ego_actions[action] for action in played)
+    return f"Environments play in float32, and rounded to it these payoffs need other actions: {names}."
 
 
 def _show(solution: Solution, preferences: tuple[Preference, ...], console: Console) -> None:

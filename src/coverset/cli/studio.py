@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tyro
 
-from coverset.cli.options import read_options
+from coverset.cli.options import Trusting, read_options
 from coverset.cli.shared import enable_compilation_cache
 
 DESCRIPTION = """Show the runs below DIR in a browser: training as it goes on, cross-play to watch, what is covered, and
@@ -21,7 +21,7 @@ Examples:
 
 
 @dataclass(frozen=True)
-class StudioOptions:
+class StudioOptions(Trusting):
     """Options of the command."""
 
     directory: tyro.conf.Positional[Path]
@@ -34,8 +34,6 @@ class StudioOptions:
     """What visitors must bring (default: none on this machine, else one is made up)."""
     open: bool = False
     """Open the page in a browser."""
-    import_environments: bool = False
-    """Let runs name environments as module:function. That runs code of their choice: only for runs you trust."""
     json: bool = False
     """Print the address as one JSON object on standard output and nothing else there."""
 
@@ -52,7 +50,6 @@ def main(arguments: list[str]) -> int:
         host=command.host,
         port=command.port,
         token=command.token,
-        import_environments=command.import_environments,
         prepare=enable_compilation_cache,
     )
     if command.json:

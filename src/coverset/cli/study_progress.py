@@ -28,8 +28,9 @@ class StudyProgress(TrainingProgress, StudyReporter):
 
     def unit_finished(self, outcome: Outcome) -> None:
         self.side_by_side.pop(outcome.name, self).clear()
-        if outcome.state is State.FAILED:
-            print(f"coverset: {outcome.name} failed: {outcome.error}", file=sys.stderr)
+        if outcome.state in (State.FAILED, State.IN_USE):
+            what = "failed" if outcome.state is State.FAILED else "is left alone"
+            print(f"coverset: {outcome.name} {what}: {outcome.error}", file=sys.stderr)
         elif not self.bar.disable and outcome.seconds is not None:
             self.bar.console.print(f"{outcome.name}: {outcome.state} after {duration(outcome.seconds)}")
 

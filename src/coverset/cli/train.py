@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import tyro
 
-from coverset.cli.options import read_options
-from coverset.cli.shared import enable_compilation_cache, option, seed_list, stop_on_interrupt
+from coverset.cli.options import Trusting, read_options
+from coverset.cli.shared import StopRequest, enable_compilation_cache, option, seed_list, stop_on_interrupt
 from coverset.config import TrainSettings
 from coverset.presets import train_settings
 
@@ -24,7 +24,7 @@ Examples:
 
 
 @dataclass(frozen=True)
-class Train:
+class Train(Trusting):
     """Options of the command; the rest are settings of the training itself."""
 
     directory: tyro.conf.Positional[Path]
@@ -50,8 +50,12 @@ class Train:
 
 
 def main(arguments: list[str]) -> int:
-    """Parse, run, print."""
-    command = parse(arguments)
+    """Parse, run, print. Signals are minded from the start: in the middle of an import they would do harm."""
+    with stop_on_interrupt() as stop:
+        return _run(parse(arguments), stop)
+
+
+def _run(command: Train, stop: StopRequest) -> int:
     enable_compilation_cache()
 
     from coverset.cli.progress import TrainingProgress
@@ -59,7 +63,7 @@ def main(arguments: list[str]) -> int:
     from coverset.training import train
 
     overrides = {name: getattr(command.settings, name) for name in TrainSettings.__dataclass_fields__}
-    with stop_on_interrupt() as should_stop, TrainingProgress(quiet=command.json, should_stop=should_stop) as progress:
+    with TrainingProgress(quiet=command.json, should_stop=stop) as progress:
         try:
             summaries = train(
                 command.directory,
@@ -75,7 +79,7 @@ def main(arguments: list[str]) -> int:
             )
         except Stopped as stopped:
             print(f"coverset: {stopped} Repeat the command with --resume.", file=sys.stderr)
-            return 130
+            return stop.exit_code
     show(command, summaries)
     return 0
 
@@ -109,7 +113,8 @@ def show(command: Train, summaries: list[dict[str, Any]]) -> None:
     if command.json:
         print(json.dumps({"agents": summaries}))
         return
-    from coverset.partners import check_fields, seed_directories
+    from coverset.partners import seed_directories
+    from coverset.storage import check_fields
 
     runs = seed_directories(command.directory, seed_list(command.seeds) or None)
     for (seed, run), summary in zip(runs.items(), summaries, strict=True):

@@ -11,12 +11,10 @@ from rich.console import Console
 from rich.table import Table
 
 from coverset.cli.options import read_options
-from coverset.cli.shared import enable_compilation_cache, key_values, seed_list, stop_on_interrupt
+from coverset.cli.shared import FAILED, enable_compilation_cache, key_values, seed_list, stop_on_interrupt
 
 if TYPE_CHECKING:
     from coverset.study.tuning import Tuning
-
-FAILED, INTERRUPTED = 1, 130
 
 DESCRIPTION = """Choose alpha, the weight of cross-play in BRDiv and LIPO, as the paper did: generate with each alpha of
 a grid, take the one whose populations hold the most members of the coverage set, and look again close to it. Ties, and
@@ -62,7 +60,7 @@ def main(arguments: list[str]) -> int:
     from coverset.cli.study_progress import StudyProgress
     from coverset.study.tuning import tune
 
-    with stop_on_interrupt() as should_stop, StudyProgress(quiet=command.json, should_stop=should_stop) as progress:
+    with stop_on_interrupt() as stop, StudyProgress(quiet=command.json, should_stop=stop) as progress:
         tuning = tune(
             command.env,
             method=command.method,
@@ -76,7 +74,7 @@ def main(arguments: list[str]) -> int:
         )
     if tuning.stopped:
         print("coverset: stopped; repeat the command to go on.", file=sys.stderr)
-        return INTERRUPTED
+        return stop.exit_code
     if command.json:
         print(json.dumps(tuning.to_json()))
     else:

@@ -6,6 +6,7 @@ resets at the edge (`autoreset`), so the final observation is never lost.
 """
 
 import abc
+from collections.abc import Mapping
 from typing import ClassVar
 
 import jax
@@ -13,6 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from coverset.envs.drawing import Board, Scene
+from coverset.envs.oracle import Oracle
+from coverset.policies.base import Policy
 from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, PyTree
 
 
@@ -45,8 +49,9 @@ class Environment(abc.ABC):
     def initial_states(self) -> tuple[PyTree, Float[np.ndarray, "n"]] | None:
         """The whole of p_0: every state that `reset` may draw, stacked, and its probability; None where not known.
 
-        To give it is to say that the game is finite and that `step` is deterministic, so that it can be solved exactly.
-        A field `time` of a state must count steps and decide nothing but the end of the episode at the horizon.
+        To give it is to say that the game is finite and that `step` is deterministic, so that it can be solved exactly;
+        `coverset certify` checks both. Parts of a state that count steps should decide nothing but the end of the
+        episode at the horizon: where they decide more, time counts as part of the state, and there are more states.
         """
         return None
 
@@ -84,6 +89,32 @@ class Environment(abc.ABC):
         """
         del state, seat
         return jnp.int32(len(self.conventions))
+
+    def heuristics(self) -> Mapping[str, Policy]:
+        """Hand-written policies for seat 1 by name, as partners to evaluate agents with.
+
+        A name is made of letters, digits, `_`, `.` and `-`. If all policies are of one class and differ in arrays
+        alone, agents can be trained with them under the common name `heuristics`; otherwise one by one.
+        """
+        return {}
+
+    def describe_heuristics(self) -> Mapping[str, str]:
+        """One sentence for each heuristic: what it does."""
+        return {}
+
+    def best_response(self, partner: Policy, seat: int) -> Oracle | None:
+        """The best expected return of an agent in `seat` that knows its `partner`; None where it is not known."""
+        del partner, seat
+        return None
+
+    def board(self) -> Board | None:
+        """What the studio draws in every state of this game; None to show the text of `render`."""
+        return None
+
+    def scene(self, state: PyTree) -> Scene | None:
+        """What the studio draws for one state, whose arrays are on the host; None to show the text of `render`."""
+        del state
+        return None
 
 
 def autoreset(outcome: Outcome, fresh_state: PyTree) -> PyTree:

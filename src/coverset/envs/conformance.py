@@ -24,6 +24,10 @@ from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, PyTree
 
 EPISODES = 8
 """Environments that are played at random, side by side, until the horizon."""
+PIECE = 10_000
+"""Steps that are played and looked at in one go, so that a long horizon does not fill the memory."""
+MOST_STEPS = 1_000_000
+"""Steps after which even a longer episode is left."""
 
 
 def check_environment(environment: Environment, *, quick: bool = False) -> None:
@@ -40,7 +44,7 @@ def check_environment(environment: Environment, *, quick: bool = False) -> None:
     _check_fields(environment)
     _check_conventions(environment)
     _check_types(environment)
-    _check_initial_states(environment)
+    check_initial_states(environment)
     if not quick:
         _check_steps(environment)
     _check_episodes(environment)
@@ -189,8 +193,8 @@ def _check_same_state(environment: Environment, reset: PyTree, stepped: PyTree) 
         _check_array(environment, f"step state{jax.tree_util.keystr(path)}", after, before)
 
 
-def _check_initial_states(environment: Environment) -> None:
-    """The distribution of starts, where it is given: states as `reset` gives them, stacked, and probabilities."""
+def check_initial_states(environment: Environment) -> None:
+    """Raise unless starts, where they are given, are states as `reset` gives them, stacked, and probabilities."""
     try:
         given = environment.initial_states()
     except Exception as error:
@@ -279,8 +283,8 @@ class _Moment(NamedTuple):
     conventions: Int[Array, "2"]
 
 
-def _play(environment: Environment, key: PRNGKey) -> _Moment:
-    """As many random steps as an episode may last, with resets at the ends."""
+def _play(environment: Environment, state: PyTree, keys: Key[Array, "steps"]) -> tuple[PyTree, _Moment]:
+    """A random step for each key, with resets at the ends."""
 
     def step(state, key):
         actions_key, step_key, reset_key = jax.random.split(key, 3)
@@ -290,27 +294,40 @@ def _play(environment: Environment, key: PRNGKey) -> _Moment:
         moment = _Moment(observations, outcome.reward, outcome.terminated, outcome.truncated, conventions)
         return autoreset(outcome, environment.reset(reset_key)), moment
 
-    reset_key, play_key = jax.random.split(key)
-    return jax.lax.scan(step, environment.reset(reset_key), jax.random.split(play_key, environment.horizon))[1]
+    return jax.lax.scan(step, state, keys)
 
 
 def _check_episodes(environment: Environment) -> None:
     """Random episodes side by side: finite numbers, one kind of end at a time, and an end by the horizon."""
     keys = jax.random.split(jax.random.key(2), EPISODES)
-    try:
-        moments = jax.tree.map(np.asarray, _side_by_side(lambda key: _play(environment, key))(keys))
-    except Exception as error:  # whatever an outside environment may raise
-        _fail_side_by_side(environment, keys, error)
+    steps = min(environment.horizon, MOST_STEPS)
+    reset_keys, play_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
+    step_keys = _side_by_side(lambda key: jax.random.split(key, steps))(play_keys)
+    play = _side_by_side(lambda state, keys: _play(environment, state, keys))
+    state, ended = None, np.zeros(EPISODES, bool)
+    for start in range(0, steps, PIECE):
+        try:
+            state = _side_by_side(environment.reset)(reset_keys) if state is None else state
+            state, moments = play(state, step_keys[:, start : start + PIECE])
+            moments = jax.tree.map(np.asarray, moments)
+        except Exception as error:  # whatever an outside environment may raise
+            _fail_side_by_side(environment, keys, error)
+        ended |= _check_moments(environment, moments)
+    if not ended.all() and steps == environment.horizon:
+        _fail(
+            environment, "horizon", "end every episode by its last step", f"{environment.horizon} steps without an end"
+        )
+
+
+def _check_moments(environment: Environment, moments: Any) -> np.ndarray:
+    """Check moments on the host, axes [environments, steps]; tells in which environments an episode has ended."""
     _check_finite(environment, "observe", moments.observations)
     _check_finite(environment, "step reward", moments.reward)
     if (moments.terminated & moments.truncated).any():
         _fail(environment, "step truncated", "be False where terminated is True", "both True")
     ended = moments.terminated | moments.truncated
-    if not ended.any(axis=1).all():
-        _fail(
-            environment, "horizon", "end every episode by its last step", f"{environment.horizon} steps without an end"
-        )
     _check_followed(environment, moments.conventions[ended])
+    return ended.any(axis=1)
 
 
 def _side_by_side(function: Callable[..., Any]) -> Callable[..., Any]:

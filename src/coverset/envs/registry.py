@@ -3,7 +3,8 @@
 import dataclasses
 import importlib
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import PurePath
@@ -14,6 +15,7 @@ from coverset.envs.base import Environment
 from coverset.envs.foraging import Foraging
 from coverset.envs.matrix import MatrixGame
 from coverset.envs.reaching import WEIGHTED, Reaching
+from coverset.trusting import check_trusted, foreign_names, note_named
 
 ENTRY_POINT_GROUP = "coverset.environments"
 
@@ -27,6 +29,8 @@ NEEDED = {
 """Packages that our adapters need, and what to install for them."""
 
 Factory = Callable[..., Environment]
+
+IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
 def _weighted_reaching(**parameters: Any) -> Reaching:
@@ -47,13 +51,37 @@ def names() -> list[str]:
     return list(_BUILT_IN) + sorted(installed - set(_BUILT_IN))
 
 
-def make(name: str, **parameters: Any) -> Environment:
-    """Build the environment called `name` with `parameters` of its own.
+def make(name: str, /, **parameters: Any) -> Environment:
+    """Build the environment called `name`, by the user and not by a file, with `parameters` of its own.
+
+    From now on files may name it too.
 
     Args:
       name: a built-in name, an entry point of the group `coverset.environments`, or `module:function`.
       **parameters: passed to the environment; unknown ones are refused with a list of the known.
     """
+    environment = _make(name, parameters)
+    note_named(*foreign_names({"env": name, "env_parameters": parameters}))
+    return environment
+
+
+def make_recorded(source: str, record: Mapping[str, Any]) -> Environment:
+    """Build the environment that a file names as `env` and `env_parameters`, if what it names is trusted.
+
+    Args:
+      source: what the file is called in an error.
+      record: its content, with its `signature` if it has one; see `coverset.trusting`.
+    """
+    check_trusted(source, record)
+    return _make(record["env"], record["env_parameters"])
+
+
+def class_name(environment: Environment) -> str:
+    """The class of an environment as a name."""
+    return f"{type(environment).__module__}:{type(environment).__qualname__}"
+
+
+def _make(name: str, parameters: Mapping[str, Any]) -> Environment:
     environment = _call(name, _factory(name), parameters)
     if not isinstance(environment, Environment):
         raise TypeError(f"Environment '{name}' must build a coverset Environment, got {type(environment).__name__}.")
@@ -95,15 +123,15 @@ def _defaults(factory: Callable[..., Any]) -> dict[str, Any]:
 
 
 def is_built_in(environment: Environment) -> bool:
-    """Whether this is one of our own environments, which keep the contract."""
-    return type(environment) in (MatrixGame, Reaching, Foraging)
+    """Whether the class of this environment is part of this package's `envs`, whose games are known to conform."""
+    return type(environment).__module__.startswith(f"{__package__}.")
 
 
 def _factory(name: str) -> Any:
     if name in _BUILT_IN:
         return _BUILT_IN[name]
     if ":" in name:
-        return import_named("environment", name)
+        return _checked_factory(name, import_named("environment", name))
     one_of("environment", name, names())
     try:
         return entry_points(group=ENTRY_POINT_GROUP)[name].load()
@@ -111,10 +139,25 @@ def _factory(name: str) -> Any:
         raise ValueError(f"environment '{name}' is installed but cannot be loaded: {raised(error)}.") from error
 
 
+def _checked_factory(name: str, found: Any) -> Any:
+    """What a name stands for, if it is sure to make an environment: asked before it is called."""
+    if not callable(found):
+        raise ValueError(f"environment '{name}' must name a function or a class, got {type(found).__name__}.")
+    made = found if isinstance(found, type) else _types(found).get("return")
+    if not (isinstance(made, type) and issubclass(made, Environment)):
+        what = "a class that is none" if isinstance(found, type) else "a function that does not say `-> Environment`"
+        raise ValueError(
+            f"environment '{name}' must name an Environment class or a function annotated as making one, got {what}."
+        )
+    return found
+
+
 def import_named(role: str, name: str) -> Any:
     """What `module:function` names; `role` says in an error what it was wanted for."""
     module_name, _, function_name = name.partition(":")
     try:
+        if not IMPORTABLE.fullmatch(name):
+            raise ImportError("it is none")
         return getattr(importlib.import_module(module_name), function_name)
     except (Exception, SystemExit) as error:  # whatever a module of others may raise while it is imported
         if isinstance(error, ModuleNotFoundError) and module_name in NEEDED:
@@ -128,7 +171,7 @@ def import_named(role: str, name: str) -> Any:
         raise ValueError(f"{role} '{name}' must name an importable module:function, but {cause}.") from error
 
 
-def call_named(role: str, name: str, function: Callable[..., Any], *arguments: Any, **parameters: Any) -> Any:
+def call_named(role: str, name: str, function: Callable[..., Any], /, *arguments: Any, **parameters: Any) -> Any:
     """What a function of others gives; where it fails, a ValueError names it. Its own ValueErrors are sentences."""
     try:
         return function(*arguments, **parameters)
@@ -138,16 +181,14 @@ def call_named(role: str, name: str, function: Callable[..., Any], *arguments: A
         raise ValueError(f"{role} '{name}' cannot be made: {raised(error)}.") from error
 
 
-def _call(name: str, factory: Any, parameters: dict[str, Any]) -> Any:
-    if not callable(factory):
-        raise ValueError(f"environment '{name}' must name a function or a class, got {type(factory).__name__}.")
+def _call(name: str, factory: Any, parameters: Mapping[str, Any]) -> Any:
     known, types = _accepted(factory), _types(factory)
     for parameter in parameters:
         if known is not None and parameter not in known:
             raise ValueError(f"Environment '{name}' takes {', '.join(known) or 'no parameters'}, got '{parameter}'.")
         of_type(parameter, parameters[parameter], types.get(parameter))
     given = {parameter: _tuples(value) for parameter, value in parameters.items()}
-    return call_named("environment", name, factory, **given)
+    return call_named("environment", name, lambda: factory(**given))
 
 
 def _accepted(factory: Callable[..., Any]) -> list[str] | None:

@@ -34,7 +34,13 @@ def coverage_set(environment: Environment) -> tuple[int, ...]:
 
 @functools.lru_cache
 def _solved(payoffs: tuple[tuple[float, ...], ...]) -> tuple[int, ...]:
-    return solve(payoffs).coverage_set
+    return solve(_as_played(payoffs)).coverage_set
+
+
+def _as_played(payoffs: tuple[tuple[float, ...], ...]) -> Float[np.ndarray, "m n"]:
+    """Payoffs as games pay them, rounded to float32."""
+    with np.errstate(over="ignore"):  # what becomes infinite is refused by `solve`
+        return np.asarray(payoffs, np.float64).astype(np.float32).astype(np.float64)
 
 
 def members_found(
@@ -43,22 +49,23 @@ def members_found(
     """For every pair, the member of the known coverage set that it calls for, or None.
 
     A pair holds member m if its best response follows m most of the time and m is indeed a best response to what its
-    teammate does: m maximises sum_c P(teammate follows c) payoff[m, c]. A convention that pays the same as a member
-    with every teammate counts as that member; dominated ones are no members.
+    teammate does: m maximises sum_c P(teammate follows c) payoff[m, c]. Conventions that pay the same as a member with
+    every teammate count as that member, together: where all payoffs are equal, whoever follows any conventions holds
+    the only member. Dominated ones are no members.
     """
     needed = coverage_set(environment)
     if not needed:
         return [None] * len(best_response_shares)
-    payoffs = np.asarray(environment.convention_payoffs)
-    stands_for = [next((m for m in needed if np.array_equal(payoffs[m], row)), None) for row in payoffs]
+    payoffs = _as_played(environment.convention_payoffs)
+    same = np.array([[np.array_equal(payoffs[member], row) for row in payoffs] for member in needed])
+    rounding = 1e-9 * np.abs(payoffs).max()
     found: list[int | None] = []
     for own, partner in zip(best_response_shares, teammate_shares, strict=True):
-        member = int(np.argmax(own))
-        if member >= len(payoffs) or own[member] <= DOMINANT:
-            found.append(None)
-            continue
+        shares = same @ own[: len(payoffs)]
+        member = needed[int(np.argmax(shares))]
         values = payoffs @ partner[: payoffs.shape[1]]
-        found.append(stands_for[member] if values[member] >= values.max() - 1e-9 else None)
+        holds = shares.max() > DOMINANT and values[member] >= values.max() - rounding
+        found.append(member if holds else None)
     return found
 
 

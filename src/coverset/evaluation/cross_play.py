@@ -13,6 +13,18 @@ from coverset.policies.base import Policy
 from coverset.storage import rounded
 from coverset.types import PRNGKey
 
+MOST_STEPS = 2**26
+"""Environment steps of one measurement, beyond which it makes do with fewer trials."""
+FEWEST_TRIALS = 8
+
+
+def affordable_trials(wanted: int, steps: int, *, pairs: int = 1) -> int:
+    """How many trials of each pair to play where one takes up to `steps` steps: as many as wanted, unless that is long.
+
+    A game of 100,000 steps an episode would otherwise be measured for longer than it was trained.
+    """
+    return min(wanted, max(FEWEST_TRIALS, MOST_STEPS // (steps * pairs)))
+
 
 def cross_play(
     key: PRNGKey,
@@ -61,6 +73,16 @@ def constraint_gaps(pair_returns: Float[np.ndarray, "K K"], margin: float) -> Fl
     slack = np.stack([own - pair_returns.T - margin, own - pair_returns - margin])
     slack[:, np.eye(len(pair_returns), dtype=bool)] = np.nan
     return slack
+
+
+def between_pairs(gaps: Float[np.ndarray, "2 K K"]) -> Float[np.ndarray, "n"]:
+    """The 2 K (K - 1) gaps of `constraint_gaps` off the diagonals; NaN among them is a return that is none."""
+    return gaps[:, ~np.eye(gaps.shape[1], dtype=bool)].reshape(-1)
+
+
+def violated(gaps: Float[np.ndarray, "2 K K"]) -> int:
+    """How many constraints do not hold; one whose gap is NaN does not."""
+    return int(np.sum(~(between_pairs(gaps) >= 0)))
 
 
 def named_gaps(pair_returns: Float[np.ndarray, "K K"], margin: float) -> dict[str, list]:

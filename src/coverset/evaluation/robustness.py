@@ -16,11 +16,12 @@ from jaxtyping import Array, Float, Key
 
 from coverset.checks import at_least
 from coverset.envs.base import Environment
-from coverset.evaluation.oracles import Oracle
-from coverset.evaluation.oracles import oracles as oracles_of
+from coverset.envs.extensions import heuristics
+from coverset.envs.extensions import oracles as oracles_of
+from coverset.envs.oracle import Oracle
 from coverset.learning.rollout import play_trial
 from coverset.policies.base import Policy
-from coverset.policies.scripted import heuristics
+from coverset.policies.stacked import group_alike
 from coverset.storage import rounded
 from coverset.types import PRNGKey
 
@@ -127,7 +128,7 @@ def evaluate_agent(
             f"where there are some), got none for {type(environment).__name__}."
         )
     returns = {}
-    for names in _families(partners):
+    for names in group_alike(partners):
         stacked = _stacked([partners[name] for name in names])
         keys = jnp.stack([jax.random.split(_partner_key(key, name), trials) for name in names])
         played = np.asarray(_play(keys, environment, policy, stacked, seat, episodes))
@@ -138,21 +139,6 @@ def evaluate_agent(
 
 def _partner_key(key: PRNGKey, name: str) -> PRNGKey:
     return jax.random.fold_in(key, zlib.crc32(name.encode()))
-
-
-def _families(partners: Mapping[str, Policy]) -> list[list[str]]:
-    """Names of partners that differ in arrays alone, and can be played with side by side."""
-    families: list[tuple[Any, list[str]]] = []
-    for name, partner in partners.items():
-        arrays, rest = eqx.partition(partner, eqx.is_array)
-        kind = (rest, jax.tree.structure(arrays), [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(arrays)])
-        for known, names in families:
-            if eqx.tree_equal(kind[0], known[0]) is True and kind[1:] == known[1:]:
-                names.append(name)
-                break
-        else:
-            families.append((kind, [name]))
-    return [names for _, names in families]
 
 
 def _stacked(family: list[Policy]) -> Policy:

@@ -1,6 +1,5 @@
 """The K matched pairs as one object: stacked parameters, saved and loaded without running anybody's code."""
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -8,9 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from coverset.policies.layers import WAVES, kind_of, layer_tensors, named_layers
-from coverset.policies.networks import MLP, NetworkPolicy
-from coverset.storage import DamagedFile, load_tensors, save_tensors
+from coverset.checks import shown
+from coverset.policies.layers import check_tensors, kind_of, named_layers, read_kind, read_layers
+from coverset.policies.networks import NetworkPolicy
+from coverset.storage import DamagedFile, check_fields, load_tensors, save_tensors
 
 FORMAT = "coverset population 1"
 
@@ -42,26 +42,18 @@ def load_population(path: str | Path) -> tuple[Population, dict[str, Any]]:
     """Read what `save_population` wrote, and its metadata."""
     path = Path(path)
     tensors, metadata = load_tensors(path)
-    if metadata.get("format") != FORMAT:
-        raise DamagedFile(f"{path} holds '{metadata.get('format')}' where '{FORMAT}' was expected.")
-    waves = bool(metadata.get(WAVES))
-    roles = [_checked_layers(path, role, tensors, waves=waves) for role in Population._fields]
-    population = Population(*(NetworkPolicy(layers) for layers in roles))
+    check_format(path, metadata, FORMAT)
+    check_tensors(path, tensors, Population._fields, ())
+    waves = read_kind(path, metadata)
+    roles = (read_layers(path, role, tensors, stacked=True, waves=waves) for role in Population._fields)
+    population = Population(*map(NetworkPolicy, roles))
     if len({policies.mlp.weights[0].shape[0] for policies in population}) > 1:
         raise DamagedFile(f"{path} holds populations of different sizes.")
     return population, metadata
 
 
-def _checked_layers(path: Path, role: str, tensors: dict[str, np.ndarray], *, waves: bool) -> MLP:
-    try:
-        weights, biases = layer_tensors(role, tensors)
-    except KeyError as error:
-        raise DamagedFile(f"{path} lacks the tensor {error}.") from error
-    shapes_fit = len(weights) > 0 and all(
-        w.ndim == 3 and b.shape == (w.shape[0], w.shape[2]) and w.dtype == b.dtype == jnp.float32
-        for w, b in zip(weights, biases, strict=True)
-    )
-    chained = shapes_fit and all((a.shape[0], a.shape[2]) == b.shape[:2] for a, b in pairwise(weights))
-    if not chained:
-        raise DamagedFile(f"{path} holds layers of {role} whose shapes do not fit together.")
-    return MLP(weights, biases, waves)
+def check_format(path: Path, metadata: dict[str, Any], wanted: str) -> None:
+    """Raise DamagedFile unless a file's metadata are of this format, and say for which environment it was made."""
+    if metadata.get("format") != wanted:
+        raise DamagedFile(f"{path} holds {shown(metadata.get('format'))} where '{wanted}' was expected.")
+    check_fields(path, metadata, env=str, env_parameters=dict)

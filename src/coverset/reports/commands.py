@@ -9,7 +9,7 @@ from typing import Any
 
 from coverset.envs import registry
 from coverset.envs.base import Environment
-from coverset.policies.scripted import heuristics
+from coverset.envs.extensions import heuristics
 from coverset.presets import generate_settings, train_settings
 from coverset.reports.chapters import Chapter, Method
 from coverset.reports.records import Content
@@ -102,6 +102,6 @@ def _environment(name: str, parameters: Mapping[str, Any]) -> Environment | None
     if name not in registry.names():
         return None
     try:
-        return registry.make(name, **parameters)
+        return registry.make_recorded("config.json", {"env": name, "env_parameters": parameters})
     except (ValueError, TypeError):
         return None

@@ -1,7 +1,6 @@
 """Pictures of one generation run, drawn from its files: the cross-play matrix, and training over time."""
 
 import io
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from coverset.storage import write_bytes
+from coverset.reports.records import check_run_row
+from coverset.storage import DamagedFile, read_rows, write_bytes
 
 STYLE: Any = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "coverset"}
 MEMBER_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", "#999999")
@@ -20,8 +20,12 @@ MEMBER_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E
 
 def draw_run(directory: Path, summary: dict[str, Any]) -> None:
     """Write `figures/cross-play.png` and `figures/training.png` of a run."""
-    lines = (directory / "metrics.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
+    rows = read_rows(directory / "metrics.jsonl")
+    for number, row in enumerate(rows, start=1):
+        try:
+            check_run_row(row, size=summary["population_size"])
+        except ValueError as error:
+            raise DamagedFile(f"{directory / 'metrics.jsonl'}, line {number}, is damaged: {error}") from error
     save_figure(directory / "figures" / "cross-play.png", cross_play_figure([summary]))
     save_figure(directory / "figures" / "training.png", training_figure(summary, rows))
 

@@ -1,11 +1,12 @@
 """What a report is made of: runs and agents as their files tell, each part checked before anything relies on it."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from coverset.checks import of_type
+from coverset.runs import RunDirectory
+from coverset.storage import DamagedFile
 
 Content: TypeAlias = dict[str, Any]
 Number = float | None
@@ -89,10 +90,27 @@ def check_agent_config(content: Content) -> None:
     _require(content["settings"], total_steps=int)
 
 
+def run_summary(directory: RunDirectory) -> Content:
+    """The summary of a finished generation run, whose fields can be relied on."""
+    content = directory.summary()
+    if content is None:
+        raise DamagedFile(f"{directory.summary_path} does not exist.")
+    try:
+        check_run_summary(content)
+    except ValueError as error:
+        remedy = "Remove it, and --resume makes it again."
+        raise DamagedFile(f"{directory.summary_path} is damaged: {error} {remedy}") from error
+    return content
+
+
 def check_run_summary(content: Content) -> None:
     """Raise ValueError unless this holds what the report shows of a population."""
     _require(
         content,
+        env=str,
+        method=str,
+        preset=str,
+        seed=int,
         population_size=int,
         env_steps=int,
         train_seconds=float,
@@ -162,11 +180,9 @@ def check_certificate(content: Content) -> None:
 
 
 def checked(content: Any, check: Callable[[Content], None]) -> Content:
-    """`content` if it is a JSON object that passes `check` and holds no number that is infinite."""
+    """`content` if it is a JSON object that passes `check`."""
     if not isinstance(content, dict):
         raise ValueError(f"it must hold a JSON object, not {type(content).__name__}.")
-    if not _all_finite(content):
-        raise ValueError("it holds a number that is not finite.")
     check(content)
     return content
 
@@ -197,13 +213,3 @@ def _check_constraints(content: Any, size: int) -> None:
     _require(content, other_best_response=Any, other_teammate=Any)
     for kind in ("other_best_response", "other_teammate"):
         _square(kind, content[kind], size, Number)
-
-
-def _all_finite(content: Any) -> bool:
-    if isinstance(content, float):
-        return math.isfinite(content)
-    if isinstance(content, Mapping):
-        return all(map(_all_finite, content.values()))
-    if isinstance(content, list):
-        return all(map(_all_finite, content))
-    return True

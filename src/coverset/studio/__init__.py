@@ -2,5 +2,5 @@
 
 `files`, `logs`, `catalogue` and `records` read what the commands wrote, without JAX, so that the first page does not
 wait for it. `boards`, `match`, `players`, `trials` and `replays` simulate; `engine` imports them in the background.
-`messages`, `guard` and `app` face the browser. The page itself is plain files below `static`.
+`messages`, `authority`, `guard`, `connections` and `app` face the browser. The page itself is plain files in `static`.
 """

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -18,7 +17,7 @@ from starlette.types import ASGIApp
 from coverset.storage import DamagedFile
 from coverset.studio import messages
 from coverset.studio.catalogue import Catalogue, Run
-from coverset.studio.engine import Busy, Engine
+from coverset.studio.engine import Busy, Engine, Line
 from coverset.studio.files import NotFound, OutsideDirectory, SafeDirectory
 from coverset.studio.guard import Door, Guard, refuse
 from coverset.studio.limits import Rate, RateLimit
@@ -27,7 +26,9 @@ from coverset.studio.recordings import RecordingStore
 from coverset.studio.records import RunRecords
 from coverset.studio.snapshot import Snapshot, answer, encode
 
-BODY_SECONDS = 5.0
+DISK_WORKERS = 8
+MOST_WAITING_FOR_DISK = 256
+"""Fewer than there may be connections, so that readers of slow files do not take all of them."""
 WARM_UP_SECONDS = 1.0
 """After the first overview, so that the first page does not share the interpreter with the import of JAX."""
 MOVES = Rate(burst=60, per_second=30)
@@ -39,14 +40,13 @@ SIMULATIONS = Rate(burst=120, per_second=10)
 class Studio:
     """The state behind the routes."""
 
-    def __init__(
-        self, path: Path, *, import_environments: bool = False, prepare: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, path: Path, *, prepare: Callable[[], None] = lambda: None) -> None:
         self.directory = SafeDirectory(path)
         self.catalogue = Catalogue(self.directory)
         self.records = RunRecords(self.directory)
         self.store = RecordingStore(self.directory)
-        self.engine = Engine(self.directory, self.store, import_environments=import_environments, prepare=prepare)
+        self.engine = Engine(self.directory, self.store, prepare=prepare)
+        self.disk = Line("studio-disk", DISK_WORKERS, MOST_WAITING_FOR_DISK)
         self.pages = Pages()
         self.overview = Snapshot(self._overview)
         self.moves = RateLimit(MOVES)
@@ -64,7 +64,7 @@ class Studio:
     async def show_run(self, request: Request) -> Response:
         """Everything that one run's files say."""
         run = await self._run(_run_id(request))
-        return answer(request, await run_in_threadpool(lambda: encode(self.records.details(run))))
+        return answer(request, await self.disk.run(lambda: encode(self.records.details(run))))
 
     async def show_engine(self, request: Request) -> Response:
         """Whether policies can be simulated yet."""
@@ -100,12 +100,13 @@ class Studio:
 
     async def show_recordings(self, request: Request) -> Response:
         """The recordings, newest first."""
-        return _json({"recordings": await run_in_threadpool(self.store.briefs)})
+        self._check_rate(request)
+        return _json({"recordings": await self.disk.run(self.store.briefs)})
 
     async def download(self, request: Request) -> Response:
         """A recording as a file."""
         name = request.path_params["name"]
-        content = await run_in_threadpool(self.store.content, name)
+        content = await self.disk.run(self.store.content, name)
         named = {"Content-Disposition": f'attachment; filename="{name}.json"', "Cache-Control": "no-store"}
         return Response(content, media_type="application/json", headers=named)
 
@@ -116,16 +117,21 @@ class Studio:
 
     async def delete(self, request: Request) -> Response:
         """Forget a recording."""
-        await run_in_threadpool(self.store.delete, request.path_params["name"])
+        await self.disk.run(self.store.delete, request.path_params["name"])
         return _json({"deleted": True})
 
     async def _run(self, id: str) -> Run:
         """Look a run up in a thread: the disk may be slow."""
-        return await run_in_threadpool(self.catalogue.run, id)
+        return await self.disk.run(self.catalogue.run, id)
 
     def _check_rate(self, request: Request) -> None:
         if not self.simulations.allows(request.client.host if request.client else "unknown"):
             raise HTTPException(429, "Too many requests: wait a moment.")
+
+    def close(self) -> None:
+        """Let the threads go."""
+        self.engine.close()
+        self.disk.close()
 
     def routes(self) -> list[Route]:
         """Every address that is answered."""
@@ -153,7 +159,7 @@ def make_app(studio: Studio, door: Door) -> ASGIApp:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
-        studio.engine.close()
+        studio.close()
 
     def telling(status: int, told: str | None = None) -> Callable[[Request, Exception], Response]:
         def handle(request: Request, error: Exception) -> Response:
@@ -197,14 +203,10 @@ def _json(content: Any) -> Response:
 
 
 async def _body(request: Request) -> bytes:
-    """The body of a request, if it is short and arrives soon."""
+    """The body of a request, if it is short; `connections` ends the wait for one that is slow to arrive."""
     body = b""
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for part in request.stream():
-                body += part
-                if len(body) > messages.MOST_BYTES:
-                    raise HTTPException(413, f"A message must not be longer than {messages.MOST_BYTES:,} bytes.")
-    except TimeoutError as error:
-        raise HTTPException(408, "The message took too long to arrive.") from error
+    async for part in request.stream():
+        body += part
+        if len(body) > messages.MOST_BYTES:
+            raise HTTPException(413, f"A message must not be longer than {messages.MOST_BYTES:,} bytes.")
     return body

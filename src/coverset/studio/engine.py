@@ -34,19 +34,24 @@ class Busy(Exception):
 class Line:
     """A pool of threads before which only so many may wait."""
 
-    def __init__(self, name: str, workers: int) -> None:
+    def __init__(self, name: str, workers: int, most_waiting: int = MOST_WAITING) -> None:
+        self.most_waiting = most_waiting
         self.pool = ThreadPoolExecutor(workers, thread_name_prefix=name)
         self.waiting = 0
 
     async def run(self, function: Callable[..., Result], *arguments: Any) -> Result:
         """Run a function in the pool; called from the event loop only, so that counting needs no lock."""
-        if self.waiting >= MOST_WAITING:
+        if self.waiting >= self.most_waiting:
             raise Busy("The studio is busy: try again in a moment.")
         self.waiting += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self.pool, function, *arguments)
         finally:
             self.waiting -= 1
+
+    def close(self) -> None:
+        """Let the threads go; what waits is dropped."""
+        self.pool.shutdown(wait=False, cancel_futures=True)
 
 
 class Engine:
@@ -57,12 +62,10 @@ class Engine:
         directory: SafeDirectory,
         store: RecordingStore,
         *,
-        import_environments: bool = False,
         prepare: Callable[[], None] = lambda: None,
     ) -> None:
         self.directory = directory
         self.store = store
-        self.import_environments = import_environments
         self.prepare = prepare
         self.slow = Line("studio-slow", SLOW_WORKERS)
         self.quick = Line("studio-quick", QUICK_WORKERS)
@@ -93,7 +96,7 @@ class Engine:
                 from coverset.studio.players import Players
                 from coverset.studio.trials import Trials
 
-                players = Players(self.directory, import_environments=self.import_environments)
+                players = Players(self.directory)
                 self._parts = players, Trials(players, self.store)
                 self.state = "ready"
             return self._parts
@@ -150,6 +153,6 @@ class Engine:
         return replay_frames(recording, players.world(recording).environment)
 
     def close(self) -> None:
-        """Let the threads go; what waits is dropped."""
+        """Let the threads go."""
         for line in (self.slow, self.quick):
-            line.pool.shutdown(wait=False, cancel_futures=True)
+            line.close()

@@ -1,13 +1,10 @@
 """Reading below one directory and nowhere else."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-from coverset.storage import DamagedFile
-
-MOST_RECORD_BYTES = 8 * 2**20
-"""More than any summary or evaluation that the commands write."""
+from coverset import storage
+from coverset.storage import MOST_RECORD_BYTES, DamagedFile
 
 
 class NotFound(LookupError):
@@ -32,7 +29,10 @@ class SafeDirectory:
 
     def inside(self, path: Path) -> Path:
         """Where `path` really leads; raises unless that is below the directory."""
-        real = path.resolve()
+        try:
+            real = path.resolve()
+        except RuntimeError as error:  # how Python before 3.13 tells of links that lead in a circle
+            raise DamagedFile(f"{self.name(path)} is a link that leads to itself.") from error
         if not real.is_relative_to(self.path):
             raise OutsideDirectory(f"{self.name(path)} leads out of the directory that is shown.")
         return real
@@ -62,7 +62,4 @@ class SafeDirectory:
 
 def parse_json(content: bytes, source: str) -> Any:
     """Read JSON from anywhere; NaN and infinite numbers, which browsers do not read, become null."""
-    try:
-        return json.loads(content, parse_constant=lambda _: None)
-    except (ValueError, RecursionError) as error:
-        raise DamagedFile(f"{source} is not valid JSON.") from error
+    return storage.parse_json(content, source, constant=lambda word: None)

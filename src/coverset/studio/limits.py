@@ -1,7 +1,7 @@
-"""How often somebody may ask."""
+"""How often somebody may ask, and how often a token may be wrong."""
 
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,3 +33,22 @@ class RateLimit:
         while len(self._buckets) > self.most_clients:
             self._buckets.popitem(last=False)
         return allowed
+
+
+class LockOut:
+    """So many wrong tokens within so many seconds, and then no token is looked at until the oldest is that long ago."""
+
+    def __init__(self, wrong: int, seconds: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.seconds = seconds
+        self.clock = clock
+        self._wrong: deque[float] = deque(maxlen=wrong)
+
+    def note_wrong(self) -> None:
+        """Count a wrong token."""
+        self._wrong.append(self.clock())
+
+    def wait(self) -> float:
+        """Seconds until tokens are looked at again, 0 if they are now."""
+        if len(self._wrong) < (self._wrong.maxlen or 0):
+            return 0.0
+        return max(0.0, self._wrong[0] + self.seconds - self.clock())

@@ -27,6 +27,8 @@ class Log:
     count: int = 0
     damaged: int = 0
     """Lines that could not be read."""
+    first_damaged: int = 0
+    """The first of them, counted from 1."""
     stride: int = 1
     offset: int = 0
     inode: int = 0
@@ -68,7 +70,7 @@ class LogReader:
             self._logs[real] = log
             while len(self._logs) > MOST_LOGS:
                 self._logs.popitem(last=False)
-            return Log(log.curve_rows(), log.last, log.count, log.damaged)
+            return Log(log.curve_rows(), log.last, log.count, log.damaged, log.first_damaged)
 
     def _continue(self, path: Path, log: Log) -> Log:
         with path.open("rb") as file:
@@ -91,3 +93,4 @@ def _take(log: Log, line: bytes, source: str) -> None:
         log.add(row)
     else:
         log.damaged += 1
+        log.first_damaged = log.first_damaged or log.count + log.damaged

@@ -14,7 +14,7 @@ LONGEST_RUN_ID = 1000
 MOST_EPISODES = 20
 LARGEST_SEED = 2**32 - 1
 LARGEST_INDEX = 10**6
-PARTNER = re.compile(r"agent:[A-Za-z0-9_.-]{1,64}|(best-response|teammate):[1-9][0-9]{0,3}|heuristic:H[1-9][0-9]{0,3}")
+PARTNER = re.compile(r"(agent|heuristic):[A-Za-z0-9_.-]{1,64}|(best-response|teammate):[1-9][0-9]{0,3}")
 """For example agent:rl2, best-response:1, teammate:3, heuristic:H7; members are counted from 1."""
 
 Message = TypeVar("Message")

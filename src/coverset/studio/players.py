@@ -12,11 +12,10 @@ import jax.numpy as jnp
 from coverset.adhoc.saved import load_agent_policy
 from coverset.envs import registry
 from coverset.envs.base import Environment
-from coverset.evaluation.oracles import best_response
+from coverset.envs.extensions import best_response, describe_heuristics, heuristics
 from coverset.partners import AGENT_FILE, GenerationRun, check_same_environment, read_run
 from coverset.policies.base import Policy
 from coverset.policies.population import members
-from coverset.policies.scripted import describe, heuristics
 from coverset.storage import DamagedFile, rounded
 from coverset.studio.catalogue import Run
 from coverset.studio.files import SafeDirectory
@@ -50,30 +49,15 @@ class Player:
 class Players:
     """Policies of the runs below the directory, the ones used last kept in memory."""
 
-    def __init__(self, directory: SafeDirectory, *, import_environments: bool = False) -> None:
+    def __init__(self, directory: SafeDirectory) -> None:
         self.directory = directory
-        self.import_environments = import_environments
         self._lock = Lock()
         self._runs: OrderedDict[tuple[Path, int], GenerationRun] = OrderedDict()
 
     def world(self, record: dict[str, Any]) -> World:
-        """Build the environment that a configuration or recording names.
-
-        A name `module:function` imports and calls whatever it says; files of somebody else must not decide that.
-        """
-        try:
-            name, parameters = str(record["env"]), dict(record["env_parameters"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise DamagedFile("The file does not say in which environment it was made.") from error
-        self._check_name(name)
-        return World(name, parameters, registry.make(name, **parameters))
-
-    def _check_name(self, name: str) -> None:
-        if ":" in name and not self.import_environments:
-            raise ValueError(
-                f"Environment '{name[:100]}' would be imported as code of its own: "
-                "start the studio with --import-environments if you trust it."
-            )
+        """Build the environment that a configuration or recording names, if it is trusted."""
+        environment = registry.make_recorded("The file", record)
+        return World(record["env"], dict(record["env_parameters"]), environment)
 
     def world_of(self, run: Run) -> World:
         """The environment of a run, finished or not."""
@@ -104,27 +88,31 @@ class Players:
         if kind == "heuristic":
             return world, _heuristic(world.environment, which)
         if kind == "agent":
-            return world, self._agent(run, world.environment, which)
+            return world, self._agent(run, world, which)
         seat = 0 if kind == "best-response" else 1
         name = kind.replace("-", " ")
         policy = member(self.run(run).population[seat], int(which), name)
         return world, Player(reference, f"{name} {which}", policy, seat)
 
-    def _agent(self, run: Run, environment: Environment, learner: str) -> Player:
+    def _agent(self, run: Run, world: World, learner: str) -> Player:
         if learner.startswith("."):
             raise ValueError("There is no such agent in this run.")
         path = self.directory.file(run.path / learner / AGENT_FILE)
         policy, about = load_agent_policy(path)
-        self._check_name(str(about.get("env")))
-        check_same_environment(learner, about, environment)
+        known_as = {"env": world.name, "env_parameters": world.parameters}
+        check_same_environment(learner, about, world.environment, known_as)
         if about.get("seat") not in (0, 1):
             raise DamagedFile(f"{learner}/{AGENT_FILE} does not say in which seat the agent sits.")
         return Player(f"agent:{learner}", f"{learner} agent", policy, about["seat"])
 
     def list_heuristics(self, run: Run) -> list[dict[str, str]]:
         """The heuristics of a run's environment, in words."""
-        sentences = describe(self.world_of(run).environment)
-        return [{"reference": f"heuristic:{name}", "name": name, "does": does} for name, does in sentences.items()]
+        environment = self.world_of(run).environment
+        sentences = describe_heuristics(environment)
+        return [
+            {"reference": f"heuristic:{name}", "name": name, "does": sentences.get(name, "")}
+            for name in heuristics(environment)
+        ]
 
 
 def member(policies: Any, number: int, name: str) -> Policy:
@@ -139,5 +127,6 @@ def _heuristic(environment: Environment, name: str) -> Player:
     known = heuristics(environment)
     if name not in known:
         raise ValueError(f"This environment has no heuristic {name}.")
-    oracle = rounded(best_response(environment, known[name], seat=0).value)
-    return Player(f"heuristic:{name}", f"heuristic {name}", known[name], 1, oracle)
+    oracle = best_response(environment, known[name], seat=0)
+    value = None if oracle is None else rounded(oracle.value)
+    return Player(f"heuristic:{name}", f"heuristic {name}", known[name], 1, value)

@@ -77,7 +77,7 @@ class RecordingStore:
             return {"name": name, "damaged": sentence}
         return {
             "name": name,
-            "env": content["env"],
+            "env": text(content["env"]),
             "partner": text(content["partner"].get("name")),
             "run": text(content["partner"].get("run")),
             "seat": content["seat"],
@@ -102,7 +102,7 @@ def check_recording(content: dict[str, Any], source: str) -> dict[str, Any]:
             of_type(name, content.get(name), annotation)
         _check_episodes(content)
     except ValueError as error:
-        raise DamagedFile(f"{source} is damaged: {str(error)[:200]}") from error
+        raise DamagedFile(f"{source} is damaged: {error}") from error
     return content | {"env_parameters": record(content.get("env_parameters")), "partner": record(content["partner"])}
 
 

@@ -147,7 +147,9 @@ def _changed(path: Path) -> float:
 def _log_message(log: Log) -> str:
     if not log.damaged:
         return ""
-    return f"{log.damaged} {'line' if log.damaged == 1 else 'lines'} of its log cannot be read."
+    if log.damaged == 1:
+        return f"Line {log.first_damaged} of its log, metrics.jsonl, cannot be read."
+    return f"{log.damaged} lines of its log, metrics.jsonl, cannot be read, line {log.first_damaged} first of all."
 
 
 def _sentence(error: Exception) -> str:

@@ -1,19 +1,24 @@
 """Listening: a socket that is open before its address is told, and uvicorn behind it."""
 
 import errno
+import math
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from coverset.checks import between
 from coverset.studio.app import Studio, make_app
-from coverset.studio.guard import Door, make_door
+from coverset.studio.connections import ConnectionLimits, limit_connections
+from coverset.studio.guard import MOST_HEAD_BYTES, Door, make_door
 
-MOST_CONNECTIONS = 512
-KEEP_ALIVE_SECONDS = 20
+BACKLOG = 256
+"""Connections that the system holds ready. All may be opened at once before the first is read from: half as many as
+there may be in all, so that an honest client among them is read from before it would have to make room for others."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,8 @@ def listen(
     host: str = "127.0.0.1",
     port: int = 8642,
     token: str | None = None,
-    import_environments: bool = False,
     prepare: Callable[[], None] = lambda: None,
+    limits: ConnectionLimits | None = None,
 ) -> Listening:
     """Open the socket and put the studio of `directory` behind it.
 
@@ -48,35 +53,43 @@ def listen(
       host: where to listen; elsewhere than on loopback a token is needed, and made up if not given.
       port: where to listen; 0 takes any that is free.
       token: what a visitor must bring.
-      import_environments: whether runs may name environments as `module:function`, which runs code of their choice.
       prepare: called in the background before JAX is used.
+      limits: deadlines for clients and the number of connections, if not the usual ones.
     """
     between("port", port, 0, 65535)
     if token is not None and (len(token) < 8 or not token.isascii() or not token.isprintable() or " " in token):
         raise ValueError("token must be at least 8 letters, digits or signs without spaces.")
-    studio = Studio(directory, import_environments=import_environments, prepare=prepare)
+    studio = Studio(directory, prepare=prepare)
     open_socket = _open(host, port)
-    door = make_door(host, token, names=(socket.gethostname(),))
-    config = uvicorn.Config(
-        make_app(studio, door),
-        log_level="warning",
+    bound = open_socket.getsockname()[1]
+    door = make_door(host, token, port=bound, machine=socket.gethostname())
+    server = uvicorn.Server(_configure(make_app(studio, door), limits or ConnectionLimits()))
+    shown = f"[{host}]" if ":" in host else "localhost" if host == "127.0.0.1" else host
+    address = f"http://{shown}:{bound}/" + (f"?token={quote(door.token, safe='')}" if door.token else "")
+    return Listening(studio, server, open_socket, door, address)
+
+
+def _configure(app: ASGIApp, limits: ConnectionLimits) -> uvicorn.Config:
+    """Settings of uvicorn. Requests are not logged: addresses may hold a token, and anybody could fill the log."""
+    return uvicorn.Config(
+        app,
+        http=limit_connections(limits),
+        ws="none",
+        h11_max_incomplete_event_size=MOST_HEAD_BYTES,
+        backlog=BACKLOG,
+        timeout_keep_alive=math.ceil(limits.idle_seconds),
+        timeout_graceful_shutdown=2,
+        log_level="error",
         access_log=False,
         server_header=False,
-        ws="none",
         proxy_headers=False,
-        limit_concurrency=MOST_CONNECTIONS,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=2,
     )
-    shown = f"[{host}]" if ":" in host else "localhost" if host == "127.0.0.1" else host
-    address = f"http://{shown}:{open_socket.getsockname()[1]}/" + (f"?token={door.token}" if door.token else "")
-    return Listening(studio, uvicorn.Server(config), open_socket, door, address)
 
 
 def _open(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=256)
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise ValueError(f"port {port} is in use: choose another with --port, or 0 for any free one.") from error

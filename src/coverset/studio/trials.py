@@ -15,6 +15,7 @@ from coverset.studio.match import Match, Step
 from coverset.studio.messages import Move, NewTrial, OutOfOrder
 from coverset.studio.players import Player, Players, World
 from coverset.studio.recordings import FORMAT, RecordingStore
+from coverset.trusting import signed
 
 MOST_TRIALS = 128
 IDLE_SECONDS = 3600.0
@@ -131,17 +132,19 @@ class Trial:
         return float(by_person[followed].max() if followed < len(by_person) else payoffs.max())
 
     def _record(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "env": self.world.name,
-            "env_parameters": self.world.parameters,
-            "env_version": self.environment.version,
-            "seed": self.asked.seed,
-            "seat": self.seat,
-            "partner": {"run": self.asked.run, "reference": self.player.reference, "name": self.player.name},
-            "planned_episodes": self.asked.episodes,
-            "episodes": self.episodes,
-        }
+        return signed(
+            {
+                "format": FORMAT,
+                "env": self.world.name,
+                "env_parameters": self.world.parameters,
+                "env_version": self.environment.version,
+                "seed": self.asked.seed,
+                "seat": self.seat,
+                "partner": {"run": self.asked.run, "reference": self.player.reference, "name": self.player.name},
+                "planned_episodes": self.asked.episodes,
+                "episodes": self.episodes,
+            }
+        )
 
 
 class Trials:

@@ -1,5 +1,6 @@
 """Any two groups of policies played with each other: populations, agents and heuristics, by path or by name."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from coverset.evaluation.statistics import Interval, student_interval
 from coverset.generation import LARGEST_SEED
 from coverset.storage import rounded
 from coverset.study.sides import ROLES, Saved, Side, find_saved, make_side
+from coverset.trusting import check_record, is_trusted
 
 TRIALS = 128
 
@@ -86,20 +88,26 @@ def crossplay(
         one_of("role", role, ROLES)
     names = (str(first), str(second))
     saved = tuple(find_saved(name) for name in names)
-    env, environment = _environment(env, env_parameters or {}, saved)
-    sides = [make_side(names[seat], saved[seat], env, environment, seat=seat, role=roles[seat]) for seat in (0, 1)]
+    known_as, environment = _environment(env, env_parameters or {}, saved)
+    sides = [make_side(names[seat], saved[seat], known_as, environment, seat=seat, role=roles[seat]) for seat in (0, 1)]
     policies = (side.policies for side in sides)
     played = cross_play(jax.random.key(seed), environment, *policies, trials=trials, episodes=episodes)
-    return CrossPlay(env, sides[0], sides[1], np.asarray(played.returns, np.float64))
+    return CrossPlay(known_as["env"], sides[0], sides[1], np.asarray(played.returns, np.float64))
 
 
 def _environment(
     env: str | None, parameters: dict[str, Any], saved: tuple[Saved | None, ...]
-) -> tuple[str, Environment]:
-    """The environment that was asked for, or else the one that the first of the paths was made for."""
+) -> tuple[Mapping[str, Any], Environment]:
+    """The environment that was asked for, or else the one that the paths were made for, with its name and parameters.
+
+    One of the paths may say so with a signature that the other lacks, as an exported agent does.
+    """
     if env is not None:
-        return env, registry.make(env, **parameters)
-    for origin in saved:
-        if origin is not None:
-            return origin.env, registry.make(origin.env, **origin.env_parameters)
-    raise ValueError("env must be given where neither side is a path, such as --env matrix.")
+        return {"env": env, "env_parameters": parameters}, registry.make(env, **parameters)
+    origins = [origin for origin in saved if origin is not None]
+    if not origins:
+        raise ValueError("env must be given where neither side is a path, such as --env matrix.")
+    for origin in origins:
+        check_record(str(origin.file), origin.about)
+    chosen = next((origin for origin in origins if is_trusted(origin.about)), origins[0])
+    return chosen.about, registry.make_recorded(str(chosen.file), chosen.about)

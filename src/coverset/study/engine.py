@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from coverset.looping import Reporter, Stopped
+from coverset.storage import InUse
 from coverset.study.units import Unit
 
 
@@ -17,7 +18,9 @@ class State(StrEnum):
     DONE = "done"
     FAILED = "failed"
     SKIPPED = "skipped"
-    """A unit that it needs has failed."""
+    """A unit that it needs is not done."""
+    IN_USE = "in use"
+    """Another process is at work on it."""
     STOPPED = "stopped"
     """In the middle, with what is needed to go on."""
     TO_DO = "to do"
@@ -106,9 +109,11 @@ def attempt(unit: Unit, reporter: Reporter) -> Outcome:
         state, error = State.DONE, None
     except Stopped as stopped:
         state, error = State.STOPPED, str(stopped)
+    except InUse as use:
+        state, error = State.IN_USE, str(use)
     except Exception as failure:  # whatever it is, the other units of a study of hours should go on
         state, error = State.FAILED, sentence(failure)
-    return Outcome(unit.name, state, round(time.monotonic() - started, 3), error)
+    return Outcome(unit.name, state, round(max(0.0, time.monotonic() - started), 3), error)
 
 
 def sentence(failure: Exception) -> str:

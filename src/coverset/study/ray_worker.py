@@ -16,11 +16,13 @@ from typing import Any
 
 import jax
 
+from coverset import trusting
 from coverset.looping import Reporter
 from coverset.runs import THREADS, threads, versions
 from coverset.study.engine import Outcome, State, attempt
 from coverset.study.transfer import Changes, changes, snapshot, write_changes
 from coverset.study.units import Unit
+from coverset.trusting import Grant
 
 FLAGS = "XLA_FLAGS"
 """Like `THREADS`, an environment variable that XLA reads when a process computes for the first time."""
@@ -39,13 +41,15 @@ class Conditions:
     """Only within one machine: another may not be able to run what this one has compiled."""
     mark: str
     """Name of a file beside the experiment by which a worker knows that it sees the same disk."""
+    grant: Grant
+    """What the user trusts, and the key by which files of workers are known as the user's own."""
 
     @classmethod
     def here(cls, *, mark: str, one_machine: bool) -> "Conditions":
         """Those of this process."""
         cache = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
         variables = {THREADS: threads(), FLAGS: os.environ.get(FLAGS, "")}
-        return cls(versions(), variables, tuple(sys.path), cache if one_machine else None, mark)
+        return cls(versions(), variables, tuple(sys.path), cache if one_machine else None, mark, trusting.grant())
 
     def adopt(self) -> None:
         """Make this process work under them; raises RuntimeError if it cannot."""
@@ -55,6 +59,7 @@ class Conditions:
                     f"{platform.node()} has {name} {version}, but the study was started with {self.versions[name]}, "
                     "and results would differ: install the same on all machines."
                 )
+        trusting.adopt(self.grant)
         os.environ.update(self.variables)
         sys.path.extend(entry for entry in self.import_path if entry not in sys.path)
         if self.compilation_cache is not None:

@@ -1,16 +1,20 @@
 """The whole study of the paper: every method in every environment, agents trained with what it made, the evidence."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from coverset.reporting import write_report
+from coverset.storage import InUse, lock
 from coverset.study.engine import Engine, LocalEngine, Outcome, State, StudyReporter, sentence
 from coverset.study.planning import ENVIRONMENTS, METHODS, plan_study
 
 REPORT = "report"
 """Name under which the report appears among the outcomes."""
+LOCK = ".study.tmp"
+"""Locked file in the directory of an experiment for as long as a study works on it."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,11 @@ class Study:
     def failed(self) -> bool:
         """Whether something could not be done."""
         return any(outcome.state is State.FAILED for outcome in self.outcomes)
+
+    @property
+    def in_use(self) -> bool:
+        """Whether another process is at work on a part of it."""
+        return any(outcome.state is State.IN_USE for outcome in self.outcomes)
 
     @property
     def stopped(self) -> bool:
@@ -66,13 +75,44 @@ def reproduce(
       reporter: how to follow the study.
     Returns:
       What became of every unit. Failures are outcomes too; only a study that makes no sense raises ValueError.
+
+    Raises:
+      InUse: another `reproduce` is at work on one of the experiments; then nothing is begun.
     """
     chosen = {"learners": learners, "preset": preset, "seeds": seeds, "generation": generation, "training": training}
     units = plan_study(environments, methods=methods, out=out, **chosen)
     reporter = reporter or StudyReporter()
-    outcomes = (engine or LocalEngine()).run(units, reporter)
-    study = Study(tuple(outcomes))
-    return study if study.stopped else _reported(study, Path(out), reporter)
+    with ExitStack() as stack:
+        for place in dict.fromkeys(unit.experiment.directory for unit in units):
+            stack.enter_context(held(place))
+        study = Study(tuple((engine or LocalEngine()).run(units, reporter)))
+        return study if study.stopped else _reported(study, Path(out), reporter)
+
+
+@contextmanager
+def held(place: Path) -> Iterator[None]:
+    """Keep other studies out of an experiment. The system lets go however the process ends.
+
+    Raises:
+      InUse: another study is at work there.
+    """
+    path = place / LOCK
+    new = [directory for directory in (place, *place.parents) if not directory.exists()]
+    place.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        try:
+            lock(file)
+        except BlockingIOError as error:
+            raise InUse(
+                f"Another `coverset reproduce` is at work in {place}: wait for it, or stop it. Nothing was begun."
+            ) from error
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+            with suppress(OSError):  # those that hold something by now stay
+                for directory in new:
+                    directory.rmdir()
 
 
 def _reported(study: Study, out: Path, reporter: StudyReporter) -> Study:

@@ -1,5 +1,6 @@
 """One side of a cross-play table: who sits there, found by a path or a name, and checked against the seat."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ from coverset.adapters.guests import load_guest
 from coverset.adhoc.exported import load_saved
 from coverset.checks import one_of
 from coverset.envs.base import Environment
+from coverset.envs.extensions import heuristics
 from coverset.evaluation.cross_play import member_count
 from coverset.partners import AGENT_FILE, check_is_no_path, check_origin, check_trained_seat, fitting
 from coverset.policies.base import Policy
 from coverset.policies.population import Population
-from coverset.policies.scripted import heuristics, stack
+from coverset.policies.stacked import stack
 from coverset.runs import RunDirectory
+from coverset.trusting import check_record
 
 ROLES = ("best-responses", "teammates")
 """Halves of a population; best responses belong in seat 0, teammates in seat 1."""
@@ -29,14 +32,6 @@ class Saved:
     file: Path
     content: Population | Policy
     about: dict[str, Any]
-
-    @property
-    def env(self) -> str:
-        return self.about["env"]
-
-    @property
-    def env_parameters(self) -> dict[str, Any]:
-        return self.about["env_parameters"]
 
 
 @dataclass(frozen=True)
@@ -70,13 +65,24 @@ def _file(path: Path) -> Path:
     raise ValueError(f"{path} holds neither an agent nor generated policies{hint}")
 
 
-def make_side(name: str, saved: Saved | None, env: str, environment: Environment, *, seat: int, role: str) -> Side:
-    """The policies that `name` means in a seat; raises ValueError where they cannot sit there."""
+def make_side(
+    name: str, saved: Saved | None, known_as: Mapping[str, Any], environment: Environment, *, seat: int, role: str
+) -> Side:
+    """The policies that `name` means in a seat; raises ValueError where they cannot sit there.
+
+    Args:
+      name: who is meant, a path or a name.
+      saved: what the path holds; None for a name.
+      known_as: `env` and `env_parameters` under which the environment is known.
+      environment: what is played.
+      seat: where they sit.
+      role: which half of a population is meant.
+    """
     if saved is None and ":" in name:
         return Side(name, load_guest(name, environment, seat=seat), (name,))
     if saved is None:
-        return _heuristics(name, env, environment)
-    _check_environment(name, saved, env, environment)
+        return _heuristics(name, known_as["env"], environment)
+    _check_environment(name, saved, known_as, environment)
     if isinstance(saved.content, Population):
         policies: Policy = getattr(saved.content, role.replace("-", "_"))
         title = role.removesuffix("s").replace("-", " ")
@@ -97,8 +103,9 @@ def _heuristics(name: str, env: str, environment: Environment) -> Side:
     return Side(name, stack([known[one] for one in chosen]), tuple(chosen))
 
 
-def _check_environment(name: str, saved: Saved, env: str, environment: Environment) -> None:
+def _check_environment(name: str, saved: Saved, known_as: Mapping[str, Any], environment: Environment) -> None:
     """Raise unless both were made for the same game, parameters included."""
-    if saved.env != env:
-        raise ValueError(f"{name} was made for environment '{saved.env}', not '{env}'.")
-    check_origin(name, saved.file, saved.about, environment)
+    check_record(name, saved.about)
+    if saved.about["env"] != known_as["env"]:
+        raise ValueError(f"{name} was made for environment '{saved.about['env']}', not '{known_as['env']}'.")
+    check_origin(name, saved.file, saved.about, environment, known_as)

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from coverset.runs import RunDirectory
+from coverset.storage import DamagedFile
 
 GENERATION = {
     ("matrix", "fast"): 150_000,
@@ -59,6 +60,10 @@ def _runs(root: Path, inside: str) -> Iterable[Path]:
 
 
 def _speed(path: Path, environment: str, preset: str) -> float | None:
-    summary = RunDirectory(path).summary() or {}
+    try:
+        summary = RunDirectory(path).summary() or {}
+    except DamagedFile:
+        return None  # whoever needs that run will say so
     same = (summary.get("env"), summary.get("preset")) == (environment, preset)
-    return summary.get("steps_per_second") if same else None
+    speed = summary.get("steps_per_second") if same else None
+    return speed if isinstance(speed, int | float) and speed > 0 else None

@@ -23,10 +23,11 @@ from coverset.checks import at_least, one_of, positive
 from coverset.config import GenerateSettings
 from coverset.envs.base import Environment
 from coverset.evaluation.conventions import coverage_set
-from coverset.evaluation.cross_play import cross_play
+from coverset.evaluation.cross_play import affordable_trials, cross_play, member_count
 from coverset.generation import check_seeds, run_name
 from coverset.partners import read_run
 from coverset.policies.population import Population
+from coverset.reports.records import run_summary
 from coverset.runs import RunDirectory
 from coverset.storage import rounded, write_json
 from coverset.study.engine import Engine, LocalEngine, Outcome, State, StudyReporter
@@ -78,7 +79,7 @@ class Tuning:
     @property
     def failed(self) -> tuple[Outcome, ...]:
         """Alphas whose training failed."""
-        return tuple(outcome for outcome in self.outcomes if outcome.state is State.FAILED)
+        return tuple(outcome for outcome in self.outcomes if outcome.state in (State.FAILED, State.IN_USE))
 
     @property
     def chosen(self) -> float | None:
@@ -190,7 +191,7 @@ def judge(environment: Environment, experiments: Mapping[float, Experiment]) -> 
     populations: dict[float, list[Population]] = {}
     for alpha, experiment in experiments.items():
         places = [experiment.seed_directory(seed) for seed in experiment.seeds]
-        summaries[alpha] = [RunDirectory(place).summary() or {} for place in places]
+        summaries[alpha] = [run_summary(RunDirectory(place)) for place in places]
         populations[alpha] = [read_run(place).population for place in places]
     given_away = regrets(environment, populations)
     return tuple(_candidate(alpha, summaries[alpha], given_away[alpha]) for alpha in experiments)
@@ -222,7 +223,9 @@ def regrets(environment: Environment, populations: Mapping[float, list[Populatio
     best = []
     for number, population in enumerate(everybody):
         key = jax.random.fold_in(jax.random.key(TUNING_STREAM), number)
-        played = cross_play(key, environment, population.best_responses, teammates, trials=TRIALS)
+        pairs = member_count(population.best_responses) * member_count(teammates)
+        trials = affordable_trials(TRIALS, environment.horizon, pairs=pairs)
+        played = cross_play(key, environment, population.best_responses, teammates, trials=trials)
         best.append(np.asarray(played.returns).mean(axis=(2, 3)).max(axis=0))
     given_away = (np.max(best, axis=0) - np.array(best)).mean(axis=1)
     groups = np.split(given_away, np.cumsum([len(group) for group in populations.values()])[:-1])

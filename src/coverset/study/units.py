@@ -20,14 +20,14 @@ from coverset.certification import certify_runs
 from coverset.config import TrainSettings
 from coverset.envs import registry
 from coverset.envs.base import Environment
+from coverset.envs.extensions import heuristics
 from coverset.evaluation.robustness import EPISODES
 from coverset.generation import Plan, generate, make_plan
 from coverset.looping import Reporter, Stopped
-from coverset.measuring import EVALUATION_FILE, TRIALS, evaluate, partner_titles
+from coverset.measuring import EVALUATION_FILE, default_trials, evaluate, partner_titles
 from coverset.partners import AGENT_FILE, OTHER_SEEDS, other_seeds
-from coverset.policies.scripted import heuristics
 from coverset.presets import train_settings
-from coverset.runs import RunDirectory
+from coverset.runs import AgentDirectory, RunDirectory
 from coverset.storage import DamagedFile, read_json
 from coverset.study import speeds
 from coverset.training import AgentPlan, train
@@ -141,7 +141,7 @@ class Learning(Unit):
             self.run_directory(seed).check_claim(self.config(seed), resume=True)
 
     def seeds_left(self) -> list[int]:
-        return [seed for seed in self.experiment.seeds if self.run_directory(seed).summary() is None]
+        return [seed for seed in self.experiment.seeds if not self.run_directory(seed).is_done()]
 
     def has_begun(self) -> bool:
         return any(self.run_directory(seed).checkpoints() for seed in self.experiment.seeds)
@@ -192,7 +192,7 @@ class Training(Learning):
         return (Generation(self.experiment).name,)
 
     def run_directory(self, seed: int) -> RunDirectory:
-        return RunDirectory(self.experiment.seed_directory(seed) / self.learner)
+        return AgentDirectory(self.experiment.seed_directory(seed) / self.learner)
 
     def config(self, seed: int) -> dict[str, Any]:
         e, generation = self.experiment, self.experiment.plan()
@@ -276,7 +276,9 @@ class Evaluation(Unit):
             found = (record["trials"], record["episodes"], [*record["partners"]])
         except (DamagedFile, KeyError, TypeError):
             return False  # it is quicker measured again than repaired
-        return found == (TRIALS, EPISODES, self._default_partners(seed))
+        partners = self._default_partners(seed)
+        trials = default_trials(self.experiment.make_environment(), EPISODES, len(partners))
+        return found == (trials, EPISODES, partners)
 
     def _default_partners(self, seed: int) -> list[str]:
         """Whom `evaluate` meets if nobody says, by name."""

@@ -19,7 +19,7 @@ export function partnerOptions(details, heuristics) {
     text: withWords(`teammate ${n + 1}`, details.conventions?.[n]),
   }));
   const scripted = heuristics.map(({ reference, name, does }) => ({
-    value: reference, group: "Heuristics: you are the best response", text: `${name}: ${does}`,
+    value: reference, group: "Heuristics: you are the best response", text: withWords(name, does),
   }));
   return [...agents, ...best, ...teammates, ...scripted];
 }

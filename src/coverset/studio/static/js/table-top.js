@@ -15,7 +15,8 @@ export function createTableTop(trial, { onover, onlost, onleave }) {
   const { board, seat } = trial;
   const drawing = createBoard(board);
   const actions = board.actions[seat];
-  const hides = ["reaching", "foraging"].includes(board.kind) && !board.sees_teammate;
+  const hides = board.hides_partner;
+  const arrows = ["up", "down", "left", "right"].every((name) => actions.some((action) => action.name === name));
   const names = seat ? ["Partner", "You"] : ["You", "Partner"];
   const letters = seat ? ["", "you"] : ["you", ""];
   let { step, scores } = trial;
@@ -32,7 +33,7 @@ export function createTableTop(trial, { onover, onlost, onleave }) {
   const problem = h("p", { class: "problem", role: "alert" });
   const everything = h("input", { type: "checkbox", onchange: () => draw() });
   const nextButton = h("button", { type: "button", class: "primary next", onclick: goOn }, "Next episode (Enter)");
-  const pad = h("div", { class: `pad ${board.kind}`, role: "group", "aria-label": "Your actions" }, actions.map((action, number) =>
+  const pad = h("div", { class: arrows ? "pad arrows" : "pad", role: "group", "aria-label": "Your actions" }, actions.map((action, number) =>
     h("button", { type: "button", class: `act act-${action.name.replace(/\W/g, "-")}`, onclick: () => act(number) }, action.name,
       action.key && h("kbd", {}, KEY_NAMES[action.key] ?? action.key))));
   const stage = h("div", { class: "stage", tabindex: 0, role: "application", "aria-label": "The game. Use the keys shown on the buttons below.", "aria-describedby": "trial-status" }, drawing.element);
@@ -77,7 +78,7 @@ export function createTableTop(trial, { onover, onlost, onleave }) {
       ({ step, scores, over } = answer);
       frame = answer.frame;
       next = answer.start;
-      if (next && board.kind === "matrix" && board.horizon === 1) next = null; // nothing to see before a round
+      if (next && board.kind === "table" && board.horizon === 1) next = null; // nothing to see before a round
       draw();
       announce(`${status.textContent} ${words.textContent}`);
       if (over) onover(answer);

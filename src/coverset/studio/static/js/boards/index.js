@@ -1,11 +1,10 @@
-// Which drawing belongs to which kind of board.
+// Which drawing belongs to which kind of board; games describe their boards in the terms of envs/drawing.py.
 
-import * as foraging from "./foraging.js";
-import * as matrix from "./matrix.js";
-import * as reaching from "./reaching.js";
+import * as grid from "./grid.js";
+import * as table from "./table.js";
 import * as text from "./text.js";
 
-const KINDS = { foraging, matrix, reaching };
+const KINDS = { grid, table };
 
 // What is returned has an `element`, an `aside` or null, `show(frame, view)` and `describe(frame, view)`; a view says
 // what the two seats are called (`names`, `letters`) and which of them is not seen (`hidden`, or null).

@@ -1,8 +1,24 @@
-// A table of payoffs: rows are seat 0's, columns seat 1's.
+// A table of payoffs: rows are seat 0's choices, columns seat 1's. The pair's last choices are marked in it.
 
 import { h } from "../dom.js";
 
-export function payoffTable(payoffs, rows, columns, caption) {
+export function create(board) {
+  const { payoffs, row_names: rows, column_names: columns } = board.table;
+  const table = payoffTable(board.table);
+  return {
+    element: table.element,
+    aside: null,
+    show: (frame) => table.mark(frame.scene.played),
+    describe(frame, view) {
+      if (!frame.scene.played) return frame.scene.words || "Nothing is played yet.";
+      const [row, column] = frame.scene.played;
+      const played = `${view.names[0]}: ${rows[row]}. ${view.names[1]}: ${columns[column]}. That pays ${payoffs[row][column]}.`;
+      return [played, frame.scene.words].filter(Boolean).join(" ");
+    },
+  };
+}
+
+export function payoffTable({ payoffs, row_names: rows, column_names: columns, caption }) {
   const cells = payoffs.map((row) => row.map((value) => h("td", {}, String(value))));
   const element = h(
     "table",

@@ -1,0 +1,112 @@
+"""What a game may bring besides its rules: heuristics, oracles, and a drawing for the studio.
+
+A game brings its own by overriding methods of `Environment`; nothing needs to be registered:
+
+| method                      | default | who uses it                                            |
+|-----------------------------|---------|--------------------------------------------------------|
+| `heuristics()`              | none    | `evaluate`, `train --partners`, `crossplay`, the studio |
+| `describe_heuristics()`     | none    | the studio, in the list of partners                     |
+| `best_response(partner, seat)` | None | `oracle_fraction` of `evaluate`, scores in the studio   |
+| `board()`, `scene(state)`   | None    | the studio, which otherwise shows `render` as text      |
+
+For a game of somebody else, such as one behind an adapter, a package registers functions by the environment's class:
+
+    @coverset.heuristics.register(TheirGame)
+    def their_heuristics(environment):
+        return {"greedy": Greedy()}
+
+and names the module that does so under the entry point group `coverset.plugins`. Only entry points of installed
+distributions are imported, once, before the first lookup; files of runs never name a plugin.
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import entry_points
+from typing import Concatenate, Generic, ParamSpec, TypeVar
+
+from coverset.checks import raised
+from coverset.envs.base import Environment
+from coverset.envs.drawing import Board, Scene
+from coverset.envs.oracle import Oracle
+from coverset.policies.base import Policy
+from coverset.types import PyTree
+
+PLUGIN_GROUP = "coverset.plugins"
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+Described = TypeVar("Described")
+
+
+@functools.cache
+def load_plugins() -> None:
+    """Import every installed plugin, so that it can register what it brings."""
+    for entry in entry_points(group=PLUGIN_GROUP):
+        try:
+            entry.load()
+        except (Exception, SystemExit) as error:  # third-party code may raise anything while it is imported
+            raise ValueError(f"plugin '{entry.name}' is installed but cannot be loaded: {raised(error)}.") from error
+
+
+class Extension(Generic[Arguments, Result]):
+    """A function of an environment that other packages implement for further classes of environments.
+
+    Works as `functools.singledispatch` does, with installed plugins imported before the first lookup.
+    """
+
+    def __init__(self, default: Callable[Concatenate[Environment, Arguments], Result]) -> None:
+        self._dispatch = functools.singledispatch(default)
+        functools.update_wrapper(self, default)
+
+    def __call__(self, environment: Environment, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        load_plugins()
+        return self._dispatch(environment, *args, **kwargs)
+
+    def register(
+        self, environment_class: type[Environment]
+    ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+        """Decorate the implementation for a class of environments and its subclasses."""
+        return self._dispatch.register(environment_class)
+
+
+@Extension
+def heuristics(environment: Environment) -> Mapping[str, Policy]:
+    """Hand-written partners of an environment by name, such as H1, H2, ... of the built-in games; often none."""
+    return environment.heuristics()
+
+
+@Extension
+def describe_heuristics(environment: Environment) -> Mapping[str, str]:
+    """One sentence for each heuristic that has one: what it does."""
+    return environment.describe_heuristics()
+
+
+@Extension
+def best_response(environment: Environment, partner: Policy, seat: int = 0) -> Oracle | None:
+    """The best expected return of an agent in `seat` that knows its `partner`; None where it is not known."""
+    return environment.best_response(partner, seat)
+
+
+@Extension
+def draw_board(environment: Environment) -> Board | None:
+    """What the studio draws in every state; None to show the text of `render`."""
+    return environment.board()
+
+
+@Extension
+def draw_scene(environment: Environment, state: PyTree) -> Scene | None:
+    """What the studio draws for one state, whose arrays are on the host; None to show the text of `render`."""
+    return environment.scene(state)
+
+
+def number_heuristics(listed: Iterable[Described]) -> dict[str, Described]:
+    """Name heuristics H1, H2, ... in the order of Rahman et al. 2024, Appendix A."""
+    return {f"H{number}": heuristic for number, heuristic in enumerate(listed, start=1)}
+
+
+def oracles(environment: Environment, seat: int = 0) -> dict[str, Oracle]:
+    """The oracle for an agent in `seat` with each heuristic of the environment for which there is one."""
+    if seat not in (0, 1):
+        raise ValueError(f"seat must be 0 or 1, got {seat}.")
+    found = {name: best_response(environment, partner, seat) for name, partner in heuristics(environment).items()}
+    return {name: oracle for name, oracle in found.items() if oracle is not None}

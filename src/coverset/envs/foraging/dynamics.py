@@ -1,0 +1,334 @@
+"""Level-based Foraging for two players who need each other (Rahman et al. 2024, environments section).
+
+Movement, collision, loading and random spawning are those of the public package `lbforaging`, restated without loops:
+players of level 1, objects of level 2. An object there pays each loader 1 / (2 num_objects); the common reward here is
+their sum.
+"""
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from coverset.checks import at_least, one_of
+from coverset.envs.base import Environment, time_limit
+from coverset.envs.drawing import Board, Scene
+from coverset.envs.oracle import Oracle
+from coverset.policies.base import Policy
+from coverset.types import Actions, Observation, Observations, Outcome, PRNGKey
+
+PAPER_CELLS = ((1, 1), (1, 4), (4, 3))
+NONE, NORTH, SOUTH, WEST, EAST, LOAD = range(6)
+NOT_COLLECTED = -1
+NOWHERE = -1
+"""Row and column of an object that found no room."""
+MOST_ORDERED_OBJECTS = 5
+"""Beyond 5! = 120 orders of collection a table of conventions helps nobody, nor does a heuristic for each of them."""
+
+
+class ForagingState(NamedTuple):
+    """Where players and objects are, and what was collected when."""
+
+    positions: Int[Array, "2 2"]
+    """Row and column of both seats."""
+    cells: Int[Array, "M 2"]
+    """Row and column of each object in row-major order, kept when it is collected; `NOWHERE` if it was never there."""
+    present: Bool[Array, "M"]
+    collected_order: Int[Array, "M"]
+    """0 for the object collected first, 1 for the second and so on, `NOT_COLLECTED` for the others."""
+    time: Int[Array, ""]
+
+
+class ForagingView(NamedTuple):
+    """What one seat's observation says, in numbers of the grid."""
+
+    position: Int[Array, "2"]
+    """Its own row and column."""
+    cells: Int[Array, "M 2"]
+    """Row and column of each object still there, `NOWHERE` for the others."""
+    present: Bool[Array, "M"]
+
+
+@dataclass(frozen=True)
+class Foraging(Environment):
+    """Collect every object of a grid together: both players must stand beside it and load in the same step.
+
+    Actions: 0 none, 1 north, 2 south, 3 west, 4 east, 5 load. Objects have ids 1, 2, ... in row-major order of their
+    cells at reset.
+
+    Observation, in this order:
+      - the agent's own cell;
+      - the partner's cell, only if `sees_teammate`;
+      - one slot per object in the order of the ids, all zeros once the object is collected.
+
+    With `encoding="one-hot"` a cell is one-hot in row-major order (size^2 numbers). So is an object's slot with
+    `objects="random"`; with fixed objects only one of these numbers could ever be set, and the slot is that number
+    alone: 1 while the object is there. With `encoding="coordinates"` a cell is its row and column scaled to [-1, 1]
+    (2 numbers), and a slot is the object's row and column likewise, then 1 while it is there (3 numbers).
+    """
+
+    size: int = 6
+    """Cells along a side."""
+    cells: tuple[tuple[int, int], ...] = PAPER_CELLS
+    """Row and column of each object, from 0; sorted in row-major order. Unused with random objects."""
+    objects: str = "fixed"
+    """`fixed` to `cells`, or `random`: drawn anew for each episode."""
+    num_objects: int = 3
+    """Objects of an episode. Where random objects find no room there are fewer, as in `lbforaging`."""
+    horizon: int = 50
+    """Steps until truncation."""
+    sees_teammate: bool = False
+    """Whether the partner's cell is part of the observation."""
+    encoding: str = "one-hot"
+    """`one-hot` or `coordinates`."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cells", tuple(sorted((int(row), int(column)) for row, column in self.cells)))
+        one_of("objects", self.objects, ("fixed", "random"))
+        one_of("encoding", self.encoding, ("one-hot", "coordinates"))
+        at_least(
+            "size", self.size, 3 if self.objects == "fixed" else 4, "so that there is room for objects and players"
+        )
+        at_least("num_objects", self.num_objects, 1)
+        at_least("horizon", self.horizon, 1)
+        if self.objects == "fixed":
+            _check_cells(self.cells, self.size, self.num_objects)
+
+    @property
+    def observation_size(self) -> int:
+        cell, slot = self._widths
+        return cell * (2 if self.sees_teammate else 1) + slot * self.num_objects
+
+    @property
+    def num_actions(self) -> tuple[int, int]:
+        return LOAD + 1, LOAD + 1
+
+    @property
+    def _widths(self) -> tuple[int, int]:
+        """Numbers that an observation spends on a cell and on an object's slot."""
+        if self.encoding == "coordinates":
+            return 2, 3
+        return self.size**2, 1 if self.objects == "fixed" else self.size**2
+
+    def reset(self, key: PRNGKey) -> ForagingState:
+        """Players start on distinct free cells, uniformly; random objects are spawned around them."""
+        if self.objects == "fixed":
+            positions = self._players(key, self.cells)
+            cells, present = jnp.array(self.cells, jnp.int32), jnp.ones(self.num_objects, bool)
+        else:
+            players_key, objects_key = jax.random.split(key)
+            positions = self._players(players_key, ())
+            cells, present = self._spawn(objects_key, positions)
+        return ForagingState(
+            positions=positions,
+            cells=cells,
+            present=present,
+            collected_order=jnp.full(self.num_objects, NOT_COLLECTED, jnp.int32),
+            time=jnp.int32(0),
+        )
+
+    def _players(self, key: PRNGKey, taken: tuple[tuple[int, int], ...]) -> Int[Array, "2 2"]:
+        """Two distinct cells off those `taken`, which are in row-major order."""
+        free = self.size**2 - len(taken)
+        first, second = jax.random.randint(key, (2,), 0, jnp.array([free, free - 1]))
+        index = jnp.stack([first, jnp.where(second >= first, second + 1, second)])
+        for row, column in taken:  # from the number among free cells to the number among all
+            index = jnp.where(index >= row * self.size + column, index + 1, index)
+        return jnp.stack([index // self.size, index % self.size], axis=-1)
+
+    def _spawn(self, key: PRNGKey, positions: Int[Array, "2 2"]) -> tuple[Int[Array, "M 2"], Bool[Array, "M"]]:
+        """Objects off the border, off the players, and apart from each other as `_too_near` says.
+
+        `lbforaging` tries cells at random until one is free. A cell once refused is refused for good, so that is to go
+        through all cells in one random order, here that of their scores, and take each that is still free.
+        """
+        inside = jnp.arange(1, self.size - 1)
+        rows, columns = (grid.reshape(-1) for grid in jnp.meshgrid(inside, inside, indexing="ij"))
+        score = jax.random.uniform(key, rows.shape)
+        occupied = (rows[None] == positions[:, :1]) & (columns[None] == positions[:, 1:])
+        score = jnp.where(jnp.any(occupied, axis=0), -1.0, score)
+        numbers = []
+        for _ in range(self.num_objects):
+            best = jnp.argmax(score)
+            row, column = best // (self.size - 2) + 1, best % (self.size - 2) + 1
+            numbers.append(jnp.where(score[best] >= 0, row * self.size + column, self.size**2))
+            score = jnp.where(_too_near(rows - row, columns - column), -1.0, score)
+        number = jnp.sort(jnp.stack(numbers)).astype(jnp.int32)
+        present = number < self.size**2
+        cells = jnp.stack([number // self.size, number % self.size], axis=-1)
+        return jnp.where(present[:, None], cells, NOWHERE), present
+
+    def initial_states(self) -> tuple[ForagingState, Float[np.ndarray, "n"]] | None:
+        """Known for fixed objects: every ordered pair of free cells, equally likely."""
+        if self.objects != "fixed":
+            return None
+        free = [cell for cell in itertools.product(range(self.size), repeat=2) if cell not in self.cells]
+        starts = np.array(list(itertools.permutations(free, 2)), np.int32)
+        one = self.reset(jax.random.key(0))
+        same = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(starts), *x.shape)), one)
+        return same._replace(positions=jnp.asarray(starts)), np.full(len(starts), 1 / len(starts))
+
+    def step(self, key: PRNGKey, state: ForagingState, actions: Actions) -> Outcome:
+        del key
+        positions = self._move(state, actions)
+        loading = (actions == LOAD)[:, None] & _beside(state)
+        loaded = state.present & jnp.all(loading, axis=0)
+        collected_before = jnp.sum(state.collected_order != NOT_COLLECTED, dtype=jnp.int32)
+        order = jnp.where(loaded, collected_before, state.collected_order)
+        present = state.present & ~loaded
+        spawned = jnp.sum(state.present, dtype=jnp.int32) + collected_before
+        time = state.time + 1
+        terminated = ~jnp.any(present)
+        return Outcome(
+            state=ForagingState(positions, state.cells, present, order, time),
+            reward=jnp.any(loaded).astype(jnp.float32) / spawned.astype(jnp.float32),
+            terminated=terminated,
+            truncated=time_limit(time, self.horizon, terminated),
+        )
+
+    def _move(self, state: ForagingState, actions: Actions) -> Int[Array, "2 2"]:
+        """Walk into free cells. Nobody moves if both would come to stand on one cell; swapping places is allowed."""
+        back = jnp.stack([actions == NORTH, actions == WEST], axis=-1).astype(jnp.int32)
+        forth = jnp.stack([actions == SOUTH, actions == EAST], axis=-1).astype(jnp.int32)
+        wanted = jnp.clip(state.positions + forth - back, 0, self.size - 1)
+        on_object = jnp.all(wanted[:, None] == state.cells[None], axis=-1) & state.present[None]
+        wanted = jnp.where(jnp.any(on_object, axis=-1, keepdims=True), state.positions, wanted)
+        return jnp.where(jnp.all(wanted[0] == wanted[1]), state.positions, wanted)
+
+    def observe(self, state: ForagingState) -> Observations:
+        cells = self._encode(state.positions)
+        partner = [cells[::-1]] if self.sees_teammate else []
+        slots = jnp.tile(self._slots(state)[None], (2, 1))
+        return jnp.concatenate([cells, *partner, slots], axis=-1)
+
+    def _encode(self, cells: Int[Array, "n 2"]) -> Float[Array, "n w"]:
+        if self.encoding == "coordinates":
+            return 2.0 * cells.astype(jnp.float32) / (self.size - 1) - 1.0
+        return jax.nn.one_hot(cells[:, 0] * self.size + cells[:, 1], self.size**2, dtype=jnp.float32)
+
+    def _slots(self, state: ForagingState) -> Float[Array, "w"]:
+        present = state.present.astype(jnp.float32)[:, None]
+        if self._widths[1] == 1:
+            return present.reshape(-1)
+        slots = self._encode(state.cells) * present
+        return (jnp.concatenate([slots, present], axis=-1) if self.encoding == "coordinates" else slots).reshape(-1)
+
+    def view(self, observation: Observation) -> ForagingView:
+        """The agent's own cell and the objects still there, read back from its observation."""
+        cell, slot = self._widths
+        position = self._decode(observation[None, :cell])[0]
+        slots = observation[-slot * self.num_objects :].reshape(self.num_objects, slot)
+        present = jnp.any(slots > 0.5, axis=-1) if self.encoding == "one-hot" else slots[:, 2] > 0.5
+        cells = jnp.array(self.cells, jnp.int32) if self.objects == "fixed" else self._decode(slots)
+        return ForagingView(position, jnp.where(present[:, None], cells, NOWHERE), present)
+
+    def _decode(self, encoded: Float[Array, "n w"]) -> Int[Array, "n 2"]:
+        if self.encoding == "coordinates":
+            return jnp.round((encoded[:, :2] + 1.0) * (self.size - 1) / 2.0).astype(jnp.int32)
+        number = jnp.argmax(encoded, axis=-1).astype(jnp.int32)
+        return jnp.stack([number // self.size, number % self.size], axis=-1)
+
+    def render(self, state: ForagingState) -> str:
+        """Objects by their ids, seat 0 as X, seat 1 as O, free cells as dots."""
+        grid = [["." for _ in range(self.size)] for _ in range(self.size)]
+        for number, (row, column) in enumerate(state.cells.tolist()):
+            if state.present[number]:
+                grid[row][column] = str(number + 1)
+        for name, (row, column) in zip("XO", state.positions.tolist(), strict=True):
+            grid[row][column] = name
+        width = len(str(self.num_objects))
+        return "\n".join(" ".join(token.rjust(width) for token in line) for line in grid)
+
+    @property
+    def _orders(self) -> tuple[tuple[int, ...], ...]:
+        """The orders of collection that are conventions, as objects counted from 0."""
+        known = self.objects == "fixed" and self.num_objects <= MOST_ORDERED_OBJECTS
+        return tuple(itertools.permutations(range(self.num_objects))) if known else ()
+
+    @property
+    def conventions(self) -> tuple[str, ...]:
+        """With fixed objects, the orders of collection; with random ones conventions may depend on the layout."""
+        return tuple("order " + "-".join(str(number + 1) for number in order) for order in self._orders)
+
+    @property
+    def convention_payoffs(self) -> tuple[tuple[float, ...], ...]:
+        """Two orders collect the objects with which both begin; then each player waits for the other elsewhere."""
+        return tuple(tuple(_shared_start(a, b) / self.num_objects for b in self._orders) for a in self._orders)
+
+    def convention(self, state: ForagingState, seat: int) -> Int[Array, ""]:
+        """The order in which everything was collected; none if something is left."""
+        del seat
+        none = len(self.conventions)
+        if none == 0:
+            return jnp.int32(0)
+        ranks = [[order.index(number) for number in range(self.num_objects)] for order in self._orders]
+        followed = jnp.all(state.collected_order[None] == jnp.array(ranks, jnp.int32), axis=-1)
+        return jnp.where(jnp.any(followed), jnp.argmax(followed), none).astype(jnp.int32)
+
+    def heuristics(self) -> Mapping[str, Policy]:
+        from coverset.envs.foraging.heuristics import list_heuristics
+
+        return {name: policy for name, (policy, _) in list_heuristics(self).items()}
+
+    def describe_heuristics(self) -> Mapping[str, str]:
+        from coverset.envs.foraging.heuristics import list_heuristics
+
+        return {name: sentence for name, (_, sentence) in list_heuristics(self).items()}
+
+    def best_response(self, partner: Policy, seat: int) -> Oracle | None:
+        from coverset.envs.foraging.heuristics import ObjectCollector
+        from coverset.envs.foraging.oracle import solve
+
+        return solve(self, partner, seat) if isinstance(partner, ObjectCollector) else None
+
+    def board(self) -> Board:
+        from coverset.envs.foraging.board import draw_board
+
+        return draw_board(self)
+
+    def scene(self, state: ForagingState) -> Scene:
+        from coverset.envs.foraging.board import draw_scene
+
+        return draw_scene(self, state)
+
+
+def _beside(state: ForagingState) -> Bool[Array, "2 M"]:
+    """Which seat stands beside which object, or beside where it was."""
+    away = jnp.abs(state.positions[:, None] - state.cells[None])
+    return jnp.sum(away, axis=-1) == 1
+
+
+def _too_near(rows: Int[Array, "*n"], columns: Int[Array, "*n"]) -> Bool[Array, "*n"]:
+    """Whether two objects that lie `rows` and `columns` apart would touch, corners included, or share a neighbour."""
+    far, near = jnp.maximum(abs(rows), abs(columns)), jnp.minimum(abs(rows), abs(columns))
+    return (far <= 1) | ((far == 2) & (near == 0))
+
+
+def _check_cells(cells: tuple[tuple[int, int], ...], size: int, num_objects: int) -> None:
+    """Raise unless `lbforaging` could have spawned objects on these cells.
+
+    Were two objects beside one player, the object it loads would depend there on memory addresses.
+    """
+    if len(cells) != num_objects:
+        raise ValueError(
+            f"num_objects must be the number of cells while objects are fixed, {len(cells)}, got {num_objects}."
+        )
+    for row, column in cells:
+        if not (1 <= row <= size - 2 and 1 <= column <= size - 2):
+            raise ValueError(f"cells must lie off the border, in 1..{size - 2} for size {size}, got ({row}, {column}).")
+    for (row, column), (other_row, other_column) in itertools.combinations(cells, 2):
+        if math.hypot(row - other_row, column - other_column) <= 2:
+            raise ValueError(
+                "cells must not touch, corners included, nor have a common neighbour, "
+                f"got ({row}, {column}) and ({other_row}, {other_column})."
+            )
+
+
+def _shared_start(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=True)))

@@ -1,0 +1,180 @@
+"""Cooperative Reaching and Weighted Cooperative Reaching (Rahman et al. 2024, environments section).
+
+Two agents walk on a square grid and are paid for the corners on which they stand at the same time. Corners are
+A, B, C, D clockwise from the top left. Agents may share a cell.
+"""
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from coverset.checks import at_least, one_of, payoff_table
+from coverset.envs.base import Environment, one_hot_cell, time_limit
+from coverset.envs.drawing import Board, Scene
+from coverset.envs.oracle import Oracle
+from coverset.policies.base import Policy
+from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey
+
+CORNERS = ("A", "B", "C", "D")
+MOVES = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))
+"""Row and column change of the actions stay, up, down, left, right."""
+
+SAME_CORNER = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+WEIGHTED = ((10.0, 0.0, 6.0, 6.0), (0.0, 10.0, 6.0, 6.0), (6.0, 6.0, 8.0, 0.0), (6.0, 6.0, 0.0, 8.0))
+
+
+class ReachingState(NamedTuple):
+    """Row and column of both seats."""
+
+    positions: Int[Array, "2 2"]
+    time: Int[Array, ""]
+
+
+@dataclass(frozen=True)
+class Reaching(Environment):
+    """Meet on the corners of a grid.
+
+    Observation: the agent's own cell; behind it, if `sees_teammate`, the partner's cell. A cell is one-hot in row-major
+    order (size^2 numbers) or, with `encoding="coordinates"`, its row and column scaled to [-1, 1] (2 numbers).
+    """
+
+    payoffs: tuple[tuple[float, ...], ...] = SAME_CORNER
+    """Reward by the corners of seat 0 (row) and seat 1 (column), in the order A B C D."""
+    ends_apart: bool = False
+    """Whether standing on two different corners at once ends the episode too."""
+    size: int = 5
+    """Cells along a side."""
+    horizon: int = 50
+    """Steps until truncation."""
+    sees_teammate: bool = False
+    """Whether the partner's cell is part of the observation."""
+    encoding: str = "one-hot"
+    """`one-hot` or `coordinates`."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "payoffs", payoff_table("payoffs", self.payoffs))
+        if (len(self.payoffs), len(self.payoffs[0])) != (4, 4):
+            raise ValueError(f"payoffs must be 4 x 4, got {len(self.payoffs)} x {len(self.payoffs[0])}.")
+        at_least("size", self.size, 3, "so that agents can start off the border")
+        at_least("horizon", self.horizon, 1)
+        one_of("encoding", self.encoding, ("one-hot", "coordinates"))
+
+    @property
+    def observation_size(self) -> int:
+        cell = self.size**2 if self.encoding == "one-hot" else 2
+        return cell * (2 if self.sees_teammate else 1)
+
+    @property
+    def num_actions(self) -> tuple[int, int]:
+        return len(MOVES), len(MOVES)
+
+    def corners(self) -> Int[Array, "4 2"]:
+        """Cells of A, B, C and D."""
+        last = self.size - 1
+        return jnp.array([(0, 0), (0, last), (last, last), (last, 0)], jnp.int32)
+
+    def reset(self, key: PRNGKey) -> ReachingState:
+        """Both agents start independently and uniformly off the border."""
+        positions = jax.random.randint(key, (2, 2), 1, self.size - 1)
+        return ReachingState(positions=positions, time=jnp.int32(0))
+
+    def initial_states(self) -> tuple[ReachingState, Float[np.ndarray, "n"]]:
+        inside = range(1, self.size - 1)
+        starts = np.array(list(itertools.product(inside, repeat=4)), np.int32).reshape(-1, 2, 2)
+        times = jnp.zeros(len(starts), jnp.int32)
+        return ReachingState(positions=jnp.asarray(starts), time=times), np.full(len(starts), 1 / len(starts))
+
+    def step(self, key: PRNGKey, state: ReachingState, actions: Actions) -> Outcome:
+        del key
+        moved = state.positions + jnp.array(MOVES, jnp.int32)[actions]
+        positions = jnp.clip(moved, 0, self.size - 1)
+        time = state.time + 1
+        reward, terminated = self._reward(positions)
+        return Outcome(
+            state=ReachingState(positions=positions, time=time),
+            reward=reward,
+            terminated=terminated,
+            truncated=time_limit(time, self.horizon, terminated),
+        )
+
+    def _reward(self, positions: Int[Array, "2 2"]) -> tuple[Float[Array, ""], Flag]:
+        on_corner = jnp.all(positions[:, None] == self.corners(), axis=-1)  # [seat, corner]
+        both = jnp.outer(on_corner[0], on_corner[1])
+        reward = jnp.sum(both * jnp.asarray(self.payoffs, jnp.float32))
+        ends = jnp.any(both) if self.ends_apart else jnp.any(jnp.diagonal(both))
+        return jnp.where(ends, reward, 0.0), ends
+
+    def observe(self, state: ReachingState) -> Observations:
+        if self.encoding == "one-hot":
+            cells = jax.vmap(lambda position: one_hot_cell(position, self.size, self.size))(state.positions)
+        else:
+            cells = 2.0 * state.positions.astype(jnp.float32) / (self.size - 1) - 1.0
+        return jnp.concatenate([cells, cells[::-1]], axis=-1) if self.sees_teammate else cells
+
+    def own_position(self, observation: Float[Array, "d"]) -> Int[Array, "2"]:
+        """The agent's cell, read back from its observation."""
+        if self.encoding == "one-hot":
+            cell = jnp.argmax(observation[: self.size**2]).astype(jnp.int32)
+            return jnp.stack([cell // self.size, cell % self.size])
+        return jnp.round((observation[:2] + 1.0) * (self.size - 1) / 2.0).astype(jnp.int32)
+
+    def render(self, state: ReachingState) -> str:
+        grid = [["." for _ in range(self.size)] for _ in range(self.size)]
+        for name, (row, column) in zip(CORNERS, self.corners().tolist(), strict=True):
+            grid[row][column] = name.lower()
+        (row, column), (other_row, other_column) = state.positions.tolist()
+        grid[other_row][other_column] = "2"
+        grid[row][column] = "1" if (row, column) != (other_row, other_column) else "*"
+        return "\n".join(" ".join(line) for line in grid)
+
+    @property
+    def seats_alike(self) -> bool:
+        return self.payoffs == tuple(zip(*self.payoffs, strict=True))
+
+    @property
+    def conventions(self) -> tuple[str, ...]:
+        return tuple(f"corner {name}" for name in CORNERS)
+
+    @property
+    def convention_payoffs(self) -> tuple[tuple[float, ...], ...]:
+        if self.ends_apart:
+            return self.payoffs
+        return tuple(tuple(p if i == j else 0.0 for j, p in enumerate(row)) for i, row in enumerate(self.payoffs))
+
+    def convention(self, state: ReachingState, seat: int) -> Int[Array, ""]:
+        """The corner on which `seat` stood when the game ended; none if time ran out."""
+        on_corner = jnp.all(state.positions[seat] == self.corners(), axis=-1)
+        _, ended = self._reward(state.positions)
+        return jnp.where(ended, jnp.argmax(on_corner), len(CORNERS)).astype(jnp.int32)
+
+    def heuristics(self) -> Mapping[str, Policy]:
+        from coverset.envs.reaching.heuristics import list_heuristics
+
+        return {name: policy for name, (policy, _) in list_heuristics(self).items()}
+
+    def describe_heuristics(self) -> Mapping[str, str]:
+        from coverset.envs.reaching.heuristics import list_heuristics
+
+        return {name: sentence for name, (_, sentence) in list_heuristics(self).items()}
+
+    def best_response(self, partner: Policy, seat: int) -> Oracle | None:
+        from coverset.envs.reaching.heuristics import CornerWalker
+        from coverset.envs.reaching.oracle import solve
+
+        return solve(self, partner, seat) if isinstance(partner, CornerWalker) else None
+
+    def board(self) -> Board:
+        from coverset.envs.reaching.board import draw_board
+
+        return draw_board(self)
+
+    def scene(self, state: ReachingState) -> Scene:
+        from coverset.envs.reaching.board import draw_scene
+
+        return draw_scene(self, state)

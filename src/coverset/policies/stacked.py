@@ -1,0 +1,36 @@
+"""Policies of one class as one policy whose arrays have a leading axis of members."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from coverset.policies.base import Policy
+
+
+def stack(policies: Sequence[Policy]) -> Policy:
+    """Stack policies that differ in arrays alone."""
+    for other in policies[1:]:
+        if jax.tree.structure(other) != jax.tree.structure(policies[0]):
+            raise ValueError(
+                "heuristics that are played with together must be of one class and differ in arrays alone, "
+                f"got {type(policies[0]).__name__} and {type(other).__name__}: name them one by one."
+            )
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *policies)
+
+
+def group_alike(policies: Mapping[str, Policy]) -> list[list[str]]:
+    """Names of policies in groups whose members differ in arrays alone, so that each group can be stacked."""
+    groups: list[tuple[Any, list[str]]] = []
+    for name, policy in policies.items():
+        arrays, rest = eqx.partition(policy, eqx.is_array)
+        kind = (rest, jax.tree.structure(arrays), [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(arrays)])
+        for known, names in groups:
+            if eqx.tree_equal(kind[0], known[0]) is True and kind[1:] == known[1:]:
+                names.append(name)
+                break
+        else:
+            groups.append((kind, [name]))
+    return [names for _, names in groups]

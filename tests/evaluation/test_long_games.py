@@ -1,0 +1,100 @@
+"""Games of very long episodes are measured in bounded time: by the steps that are played, not by the clock."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from countdown import Countdown
+from coverset.adhoc import plastic
+from coverset.envs.conformance import MOST_STEPS as MOST_CHECKED
+from coverset.envs.conformance import check_environment
+from coverset.envs.registry import make
+from coverset.evaluation import cross_play as module
+from coverset.evaluation import population as measuring
+from coverset.evaluation.cross_play import FEWEST_TRIALS, affordable_trials, cross_play
+from coverset.evaluation.population import TRIALS, measure_population
+from coverset.measuring import default_trials
+from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.population import Population
+
+HORIZON = 100_000
+
+
+@dataclass(frozen=True)
+class Marathon(Countdown):
+    """Pays 1 in its last step."""
+
+    horizon: int = HORIZON
+
+    def step(self, key, state, actions):
+        outcome = super().step(key, state, actions)
+        return outcome._replace(reward=jnp.float32(outcome.terminated))
+
+
+class Steps:
+    """Plays as `cross_play` does, and counts."""
+
+    def __init__(self) -> None:
+        self.played = 0
+
+    def __call__(self, *arguments, **options):
+        episodes = cross_play(*arguments, **options)
+        self.played += int(np.asarray(episodes.length, np.int64).sum())
+        return episodes
+
+
+def population(environment: Countdown) -> Population:
+    def policies(seat: int) -> NetworkPolicy:
+        sizes = (environment.observation_size, 2, environment.num_actions[seat])
+        return NetworkPolicy(jax.vmap(lambda key: MLP.create(key, sizes))(jax.random.split(jax.random.key(seat), 2)))
+
+    return Population(policies(0), policies(1))
+
+
+def test_a_population_and_a_library_of_a_long_game(monkeypatch) -> None:
+    budget, steps = 2**21, Steps()
+    monkeypatch.setattr(module, "MOST_STEPS", budget)
+    monkeypatch.setattr(measuring, "cross_play", steps)
+    monkeypatch.setattr(plastic, "cross_play", steps)
+    game = Marathon()
+    found = measure_population(jax.random.key(0), game, population(game), margin=1.0, discount=0.99)
+    assert found["episodes_per_pair"] == FEWEST_TRIALS
+    assert found["cross_play"] == [[1.0, 1.0], [1.0, 1.0]]
+    assert steps.played == 4 * FEWEST_TRIALS * HORIZON
+    plastic.make_plastic(jax.random.key(0), game, population(game))
+    assert steps.played == 2 * 4 * FEWEST_TRIALS * HORIZON
+
+
+@pytest.mark.parametrize("name", ["matrix", "reaching", "weighted-reaching", "foraging"])
+def test_the_built_in_games_are_measured_as_ever(name: str) -> None:
+    game = make(name)
+    for size in (3, 4, 6, 16):
+        assert affordable_trials(TRIALS, game.horizon, pairs=size**2) == TRIALS
+        assert affordable_trials(plastic.SIMULATED_EPISODES, game.horizon, pairs=size**2) == plastic.SIMULATED_EPISODES
+    assert default_trials(game, 20, 8) == 128
+
+
+@pytest.mark.parametrize("horizon", [10**3, 10**5, 10**7])
+def test_no_measurement_takes_more_steps_than_its_budget_or_its_fewest_trials(horizon: int) -> None:
+    for pairs in (1, 9, 64):
+        trials = affordable_trials(TRIALS, horizon, pairs=pairs)
+        assert 1 <= trials <= TRIALS
+        assert trials * horizon * pairs <= max(module.MOST_STEPS, FEWEST_TRIALS * horizon * pairs)
+
+
+def test_the_check_of_a_long_game_looks_at_it_in_pieces_to_the_end() -> None:
+    check_environment(Marathon(horizon=25_000), quick=True)
+    with pytest.raises(ValueError, match=r"horizon must end every episode by its last step, got 15000 steps"):
+        check_environment(Endless(horizon=15_000), quick=True)
+    assert MOST_CHECKED >= HORIZON
+
+
+class Endless(Marathon):
+    """Lasts a step longer than it says."""
+
+    def step(self, key, state, actions):
+        outcome = super().step(key, state, actions)
+        return outcome._replace(terminated=outcome.state.time > self.horizon)

@@ -1,0 +1,36 @@
+"""Commands in processes of their own that start quickly, because a server that has imported everything forks them."""
+
+import multiprocessing
+import os
+import sys
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import coverset.cli.generate
+import coverset.cli.train
+import coverset.generation
+import coverset.reports.figures
+import coverset.training
+from coverset.cli.main import main
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["fault_process"])
+
+
+def start(arguments: list[str], log: Path) -> BaseProcess:
+    """Begin `coverset ARGUMENTS`; what it prints goes to `log`."""
+    process = CONTEXT.Process(target=_run, args=(arguments, log))
+    process.start()
+    return process
+
+
+def _run(arguments: list[str], log: Path) -> None:
+    """The command with a checkpoint after every chunk. There is no option for it in `train`."""
+    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(target, stream)
+    sys.stdout.reconfigure(line_buffering=True)
+    defaults = coverset.training.train.__kwdefaults__
+    assert defaults is not None
+    defaults["checkpoint_seconds"] = 0.0
+    main(arguments)
