@@ -20,8 +20,8 @@ from matplotlib.figure import Figure
 import coverset
 from coverset.presets import generate_settings
 from coverset.reports.drawing import INK, MUTED, STYLE, steps_axis
-from coverset.teammates.lbrdiv import Multipliers, lagrangian_pair_weights
-from coverset.teammates.methods import make_rule
+from coverset.teammates.methods.lbrdiv import Multipliers, lagrangian_pair_weights
+from coverset.teammates.registry import make_rule
 
 IMAGES = Path(__file__).parent / "images"
 STEPS = 60_000
@@ -37,7 +37,7 @@ Row = dict[str, Any]
 
 def train(out: Path, **smaller: Any) -> Path:
     """The run behind the pictures, with a row of metrics for every few updates."""
-    settings = {"total_steps": STEPS, "chunk_steps": 600, "seeds_together": 1, **smaller}
+    settings = {"total_steps": STEPS, "chunk_steps": 600, "parallel_seeds": 1, **smaller}
     coverset.generate("matrix", seeds=[0], out=out, **settings)
     return out / "seed-0"
 

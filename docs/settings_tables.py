@@ -1,4 +1,4 @@
-"""Two directives for docs/presets.md, whose tables are made of `coverset.presets` and `coverset.config` when the site
+"""Two directives for docs/presets.md, whose tables are made of `coverset.presets` and `coverset.settings` when the site
 is built: `settings` lists all settings of a stage, and `presets` their values for one environment.
 """
 
@@ -11,8 +11,8 @@ from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 from sphinx.pycode import ModuleAnalyzer
 
-from coverset.config import GenerateSettings, TrainSettings
 from coverset.presets import PRESETS, generate_settings, train_settings
+from coverset.settings import GenerateSettings, TrainSettings
 
 STAGES = {"generate": GenerateSettings, "train": TrainSettings}
 TUNED = ("brdiv", "lipo")

@@ -20,12 +20,12 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 import pytest  # noqa: E402
 
-from coverset import trusting  # noqa: E402
+from coverset.runs import trust  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
 def restored_trust(monkeypatch):
     """What one test trusts, or adopts from another process, is forgotten before the next."""
-    monkeypatch.setattr(trusting, "_named", set(trusting._named))
-    monkeypatch.setattr(trusting, "_allowed", set(trusting._allowed))
-    monkeypatch.setattr(trusting, "_granted_key", trusting._granted_key)
+    monkeypatch.setattr(trust, "_named", set(trust._named))
+    monkeypatch.setattr(trust, "_allowed", set(trust._allowed))
+    monkeypatch.setattr(trust, "_granted_key", trust._granted_key)

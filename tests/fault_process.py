@@ -8,9 +8,9 @@ from pathlib import Path
 
 import coverset.cli.generate
 import coverset.cli.train
-import coverset.generation
+import coverset.pipeline.generate
+import coverset.pipeline.train
 import coverset.reports.figures
-import coverset.training
 from coverset.cli.main import main
 
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -30,7 +30,7 @@ def _run(arguments: list[str], log: Path) -> None:
     for stream in (1, 2):
         os.dup2(target, stream)
     sys.stdout.reconfigure(line_buffering=True)
-    defaults = coverset.training.train.__kwdefaults__
+    defaults = coverset.pipeline.train.train.__kwdefaults__
     assert defaults is not None
     defaults["checkpoint_seconds"] = 0.0
     main(arguments)

@@ -31,22 +31,22 @@ from safetensors.numpy import save
 
 import toy_run
 from coverset.adhoc.agent import AdHocPolicy, MemoryNetwork
-from coverset.adhoc.exported import load_saved
 from coverset.adhoc.plastic import PlasticPolicy
 from coverset.adhoc.saved import load_agent_policy, save_agent
-from coverset.certification import _read as read_to_certify
 from coverset.cli.main import _sentence
 from coverset.cli.tables import print_summaries
-from coverset.generation import make_plan
-from coverset.looping import Clock, seed_groups
+from coverset.exported.file import load_saved
 from coverset.partners import check_fits, load_stacked, read_run
-from coverset.policies.base import Policy
+from coverset.pipeline.certify import _read as read_to_certify
+from coverset.pipeline.generate import make_plan
+from coverset.pipeline.loop import Clock, seed_groups
+from coverset.pipeline.report import make_document, read_study
 from coverset.policies.networks import MLP, NetworkPolicy
 from coverset.policies.population import Population, load_population, save_population
-from coverset.reporting import make_document, read_study
+from coverset.policy import Policy
 from coverset.reports.records import run_summary
-from coverset.runs import RunDirectory, to_tensors
-from coverset.storage import DamagedFile, load_tensors, write_json
+from coverset.runs.directory import RunDirectory, to_tensors
+from coverset.runs.storage import DamagedFile, load_tensors, write_json
 from coverset.studio.catalogue import Catalogue
 from coverset.studio.files import SafeDirectory
 from coverset.studio.recordings import RecordingStore

@@ -3,7 +3,7 @@
 import equinox as eqx
 import jax.numpy as jnp
 
-from coverset.policies.base import Policy
+from coverset.policy import Policy
 
 
 class Counting(Policy):

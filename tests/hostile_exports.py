@@ -12,7 +12,7 @@ from jax._src.interpreters.mlir import make_ir_context
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from coverset.policies.base import Policy
+from coverset.policy import Policy
 
 STEP = """
 module {top} {{

@@ -7,8 +7,8 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from coverset.runs import THREADS
-from coverset.study.ray_worker import FLAGS
+from coverset.runs.directory import THREADS
+from coverset.study.ray.worker import FLAGS
 from coverset.study.units import Unit
 
 

@@ -15,29 +15,29 @@ MOST_LINES = 450
 LAYERS = (
     ("types",),
     ("checks",),
-    ("config", "storage"),
-    ("trusting",),
-    ("policies.base",),
+    ("policy", "settings"),
+    ("runs.storage",),
+    ("runs.trust",),
+    ("runs",),
     ("envs.drawing", "envs.oracle"),
     ("envs.base",),
     ("envs.extensions",),
     ("envs.foraging", "envs.matrix", "envs.reaching", "envs.conformance"),
     ("envs.registry", "envs"),
-    ("presets", "runs"),
-    ("analysis",),
+    ("presets",),
+    ("solver",),
     ("policies",),
     ("learning",),
-    ("looping",),
     ("evaluation",),
-    ("analysis.contract", "analysis.finite", "analysis.blind", "analysis.simulation", "analysis.certificate"),
+    ("certificates",),
     ("teammates", "adhoc"),
+    ("exported",),
     ("reports",),
-    ("adapters",),
+    ("adapters", "loggers"),
     ("partners",),
-    ("generation", "training", "certification", "reporting"),
-    ("measuring",),
+    ("pipeline",),
     ("study",),
-    ("benchmarking",),
+    ("bench",),
     ("studio",),
     ("cli",),
     ("__main__",),
@@ -49,28 +49,25 @@ GAME_TOOLS = ("envs.base", "envs.drawing", "envs.extensions", "envs.oracle")
 KNOW_A_GAME = {
     "coverset.envs.registry": GAMES,
     "coverset.adapters.lbforaging": ("foraging",),
-    "coverset.benchmarking.stepping": ("foraging",),
+    "coverset.bench.stepping": ("foraging",),
 }
 """Who may name a game besides its own folder: the table of built-in names, and what is about that one game."""
 
 MAY_IMPORT = {
     **{
-        f"coverset.analysis.{part}": ("types", "checks", "analysis")
+        f"coverset.solver.{part}": ("types", "checks", "solver")
         for part in ("coverage", "diversity", "games", "zero_sum")
     },
-    "coverset.analysis.drawing": ("analysis", "storage"),
+    "coverset.solver.drawing": ("solver", "runs.storage"),
     "coverset.envs.drawing": (),
-    "coverset.envs.oracle": ("policies.base",),
-    "coverset.envs.base": ("types", "checks", "policies.base", "envs.drawing", "envs.oracle"),
-    **{f"coverset.envs.{game}": ("types", "checks", "policies.base", f"envs.{game}", *GAME_TOOLS) for game in GAMES},
-    "coverset.policies.base": ("types",),
+    "coverset.envs.oracle": ("policy",),
+    "coverset.envs.base": ("types", "checks", "policy", "envs.drawing", "envs.oracle"),
+    **{f"coverset.envs.{game}": ("types", "checks", "policy", f"envs.{game}", *GAME_TOOLS) for game in GAMES},
+    "coverset.policy": ("types",),
     "coverset.types": (),
     "coverset.checks": ("types",),
-    "coverset.teammates.pair_weights": ("types", "checks"),
-    "coverset.teammates.lbrdiv": ("types", "teammates.pair_weights"),
-    "coverset.teammates.brdiv": ("types", "teammates.pair_weights"),
-    "coverset.teammates.lipo": ("types", "teammates.pair_weights"),
-    "coverset.teammates.independent": ("types", "teammates.pair_weights"),
+    "coverset.teammates.method": ("types", "checks"),
+    "coverset.teammates.methods": ("types", "teammates.method"),
 }
 """Packages that keep to less than all that stands above them."""
 
@@ -148,7 +145,7 @@ def test_nothing_imports_the_command_line() -> None:
 
 
 def test_the_walk_sees_imports_inside_functions() -> None:
-    assert "coverset.generation" in imports_of(MODULES["coverset.cli.generate"])
+    assert "coverset.pipeline.generate" in imports_of(MODULES["coverset.cli.generate"])
     assert "coverset.teammates.pair_grid" in imports_of(MODULES["coverset.teammates.trainer"])
 
 

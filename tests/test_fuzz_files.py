@@ -132,8 +132,8 @@ def test_what_is_no_file_is_not_waited_for(study: Path, tmp_path: Path, capsys, 
 
 @pytest.mark.parametrize("kind", ["pipe", "directory"])
 def test_a_log_that_is_no_file_is_named(study: Path, tmp_path: Path, kind) -> None:
-    from coverset.runs import RunDirectory
-    from coverset.storage import DamagedFile
+    from coverset.runs.directory import RunDirectory
+    from coverset.runs.storage import DamagedFile
 
     shutil.copytree(study / SEED, tmp_path / "run")
     log = RunDirectory(tmp_path / "run").metrics_path

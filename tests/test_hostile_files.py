@@ -14,16 +14,16 @@ import pytest
 
 import coverset
 import toy_run
-from coverset import trusting
 from coverset.adhoc.agent import AdHocPolicy, create_actor
-from coverset.adhoc.exported import export_policy
 from coverset.adhoc.saved import save_agent
 from coverset.cli.main import COMMANDS, run
 from coverset.envs.extensions import heuristics
 from coverset.envs.matrix import MatrixGame
 from coverset.envs.registry import make_recorded
+from coverset.exported.file import export_policy
 from coverset.partners import find_partner, read_run
 from coverset.policies.population import load_population, save_population
+from coverset.runs import trust as trust_store
 from coverset.studio import replays, trials  # noqa: F401  in threads the tests' import hook trips over ast.parse
 from coverset.studio.files import SafeDirectory
 from coverset.studio.recordings import FORMAT, RecordingStore
@@ -90,9 +90,9 @@ def hostile_records(marker: Path) -> dict[str, dict[str, Any]]:
 def user(tmp_path_factory, monkeypatch) -> Path:
     """A user who has trusted nothing yet, with a key of their own; the directory where it lies."""
     home = tmp_path_factory.mktemp("user")
-    monkeypatch.setattr(trusting, "key_path", lambda: home / "signing-key")
-    monkeypatch.setattr(trusting, "_named", set())
-    monkeypatch.setattr(trusting, "_granted_key", None)
+    monkeypatch.setattr(trust_store, "key_path", lambda: home / "signing-key")
+    monkeypatch.setattr(trust_store, "_named", set())
+    monkeypatch.setattr(trust_store, "_granted_key", None)
     return home
 
 
@@ -171,7 +171,7 @@ def planted(tmp_path_factory) -> Hostile:
 def hostile(planted: Hostile, monkeypatch) -> Iterator[Hostile]:
     """The files with their module within reach, and the signature of an honest run of this user's copied into them."""
     monkeypatch.syspath_prepend(planted.marker.parent)
-    signature = trusting.signed({"env": "honest_module:Game", "env_parameters": {}})["signature"]
+    signature = trust_store.signed({"env": "honest_module:Game", "env_parameters": {}})["signature"]
     (case,) = [case for case in planted.cases if case.name == "signature-of-another"]
     record = hostile_records(planted.marker)[case.name] | {"signature": signature}
     make_hostile(case.run / "seed-0", record)

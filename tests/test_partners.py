@@ -8,12 +8,12 @@ import jax
 import pytest
 
 from coverset.adhoc.agent import AdHocPolicy, create_actor
-from coverset.adhoc.exported import export_agent
 from coverset.adhoc.saved import save_agent
 from coverset.cli.main import run
 from coverset.evaluation.cross_play import member_count
+from coverset.exported.file import export_agent
 from coverset.partners import find_partner, other_seeds, read_run, seed_directories
-from coverset.study.sides import find_saved, make_side
+from coverset.pipeline.sides import find_saved, make_side
 from toy_run import untrained
 
 ONE_SIDED = {"payoffs": [[3.0, 0.0], [1.0, 2.0]]}

@@ -13,7 +13,7 @@ GENERATION = {
     "population_size": (3, 4, 4, 6),
     "learning_rate": (1e-3, 1e-4, 1e-4, 1e-4),
     "critic_learning_rate": (1e-3, 1e-4, 1e-4, 1e-4),
-    "multiplier_rate": (0.05, 0.5, 0.5, 0.05),
+    "multiplier_learning_rate": (0.05, 0.5, 0.5, 0.05),
     "discount": (0.99, 0.99, 0.99, 0.99),
     "total_steps": (1_000_000, 32_000_000, 32_000_000, 240_000_000),
     "rollout_length": (2, 8, 8, 8),

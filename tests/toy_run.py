@@ -6,12 +6,12 @@ from typing import Any
 import jax
 
 from coverset.envs import registry
-from coverset.generation import make_plan
-from coverset.looping import Reporter
+from coverset.pipeline.generate import make_plan
+from coverset.pipeline.loop import Reporter
 from coverset.policies.networks import MLP, NetworkPolicy
 from coverset.policies.population import Population, save_population
-from coverset.storage import write_json
-from coverset.trusting import signed
+from coverset.runs.storage import write_json
+from coverset.runs.trust import signed
 
 SETTINGS: dict[str, Any] = {
     "population_size": 2,
@@ -21,7 +21,7 @@ SETTINGS: dict[str, Any] = {
     "epochs": 1,
     "chunk_steps": 80,
     "total_steps": 12 * 80,
-    "seeds_together": 1,
+    "parallel_seeds": 1,
 }
 CHUNKS = 12
 

@@ -12,7 +12,7 @@ GENERATION: dict[str, Any] = {
     "epochs": 1,
     "chunk_steps": 80,
     "total_steps": 480,
-    "seeds_together": 1,
+    "parallel_seeds": 1,
 }
 TRAINING: dict[str, Any] = {
     "total_steps": 400,
@@ -22,7 +22,7 @@ TRAINING: dict[str, Any] = {
     "rollout_length": 5,
     "chunk_steps": 80,
     "evaluations": 0,
-    "seeds_together": 1,
+    "parallel_seeds": 1,
 }
 CHOICE: dict[str, Any] = {"methods": ("lbrdiv",), "seeds": (0,), "generation": GENERATION, "training": TRAINING}
 

@@ -8,12 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coverset.adhoc.exported import export_agent as export_agent
-    from coverset.adhoc.exported import export_policy as export_policy
-    from coverset.adhoc.exported import load_exported as load_exported
     from coverset.adhoc.saved import load_agent as load_agent
-    from coverset.analysis import solve as solve
-    from coverset.certification import certify_runs as certify
     from coverset.envs.base import Environment as Environment
     from coverset.envs.conformance import check_environment as check_environment
     from coverset.envs.extensions import best_response as best_response
@@ -24,46 +19,51 @@ if TYPE_CHECKING:
     from coverset.envs.extensions import oracles as oracles
     from coverset.envs.registry import make as make
     from coverset.envs.registry import names as environment_names
-    from coverset.generation import generate as generate
-    from coverset.measuring import evaluate as evaluate
-    from coverset.policies.base import Policy as Policy
+    from coverset.exported.file import export_agent as export_agent
+    from coverset.exported.file import export_policy as export_policy
+    from coverset.exported.file import load_exported as load_exported
+    from coverset.pipeline.certify import certify_runs as certify
+    from coverset.pipeline.crossplay import crossplay as crossplay
+    from coverset.pipeline.evaluate import evaluate as evaluate
+    from coverset.pipeline.generate import generate as generate
+    from coverset.pipeline.report import report as report
+    from coverset.pipeline.train import train as train
     from coverset.policies.population import Population as Population
     from coverset.policies.population import load_population as load_population
-    from coverset.reporting import report as report
-    from coverset.study.crossplay import crossplay as crossplay
-    from coverset.study.reproduction import reproduce as reproduce
-    from coverset.study.tuning import tune as tune
-    from coverset.training import train as train
-    from coverset.trusting import trust as trust
+    from coverset.policy import Policy as Policy
+    from coverset.runs.trust import trust as trust
+    from coverset.solver import solve as solve
+    from coverset.study.reproduce import reproduce as reproduce
+    from coverset.study.tune import tune as tune
 
 _PUBLIC = {
     "Environment": "coverset.envs.base:Environment",
-    "Policy": "coverset.policies.base:Policy",
+    "Policy": "coverset.policy:Policy",
     "Population": "coverset.policies.population:Population",
     "best_response": "coverset.envs.extensions:best_response",
-    "certify": "coverset.certification:certify_runs",
+    "certify": "coverset.pipeline.certify:certify_runs",
     "check_environment": "coverset.envs.conformance:check_environment",
-    "crossplay": "coverset.study.crossplay:crossplay",
+    "crossplay": "coverset.pipeline.crossplay:crossplay",
     "describe_heuristics": "coverset.envs.extensions:describe_heuristics",
     "draw_board": "coverset.envs.extensions:draw_board",
     "draw_scene": "coverset.envs.extensions:draw_scene",
     "environment_names": "coverset.envs.registry:names",
-    "evaluate": "coverset.measuring:evaluate",
-    "export_agent": "coverset.adhoc.exported:export_agent",
-    "export_policy": "coverset.adhoc.exported:export_policy",
-    "generate": "coverset.generation:generate",
+    "evaluate": "coverset.pipeline.evaluate:evaluate",
+    "export_agent": "coverset.exported.file:export_agent",
+    "export_policy": "coverset.exported.file:export_policy",
+    "generate": "coverset.pipeline.generate:generate",
     "heuristics": "coverset.envs.extensions:heuristics",
     "load_agent": "coverset.adhoc.saved:load_agent",
-    "load_exported": "coverset.adhoc.exported:load_exported",
+    "load_exported": "coverset.exported.file:load_exported",
     "load_population": "coverset.policies.population:load_population",
     "make": "coverset.envs.registry:make",
     "oracles": "coverset.envs.extensions:oracles",
-    "report": "coverset.reporting:report",
-    "reproduce": "coverset.study.reproduction:reproduce",
-    "solve": "coverset.analysis:solve",
-    "train": "coverset.training:train",
-    "trust": "coverset.trusting:trust",
-    "tune": "coverset.study.tuning:tune",
+    "report": "coverset.pipeline.report:report",
+    "reproduce": "coverset.study.reproduce:reproduce",
+    "solve": "coverset.solver:solve",
+    "train": "coverset.pipeline.train:train",
+    "trust": "coverset.runs.trust:trust",
+    "tune": "coverset.study.tune:tune",
 }
 
 __all__ = [

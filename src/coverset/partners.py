@@ -9,18 +9,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from coverset.adapters.guests import as_guest, load_guest
-from coverset.adhoc.exported import ExportedPolicy, load_saved, shape_of
 from coverset.adhoc.pool import PartnerPool
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
-from coverset.policies.base import Policy
+from coverset.exported.file import ExportedPolicy, load_saved, shape_of
+from coverset.policies.guests import as_guest, load_guest
 from coverset.policies.population import Population, load_population
 from coverset.policies.stacked import stack
-from coverset.runs import RunDirectory
-from coverset.storage import check_fields, jsonable, read_record
-from coverset.trusting import check_record, is_trusted
+from coverset.policy import Policy
+from coverset.runs.directory import RunDirectory
+from coverset.runs.storage import check_fields, jsonable, read_record
+from coverset.runs.trust import check_record, is_trusted
 
 AGENT_FILE = "agent.safetensors"
 POLICIES_FILE = "policies.safetensors"

@@ -3,14 +3,14 @@
 from typing import Any
 
 from coverset.checks import one_of
-from coverset.config import GenerateSettings, TrainSettings
+from coverset.settings import GenerateSettings, TrainSettings
 
 PRESETS = ("fast", "paper")
 
 _PAPER_COMMON: dict[str, Any] = {
     # Algorithm 1: one-step advantages, a target critic, multipliers by the critic's values of the batch.
-    "gae_decay": 0.0,
-    "target_rate": 0.05,
+    "gae_lambda": 0.0,
+    "target_update_rate": 0.05,
     "value_states": "batch",
     "multiplier_interval": 10,
 }
@@ -22,7 +22,7 @@ _PAPER_REACHING: dict[str, Any] = {
     "hidden_sizes": (128, 256, 256, 128),
     "learning_rate": 1e-4,
     "critic_learning_rate": 1e-4,
-    "multiplier_rate": 0.5,
+    "multiplier_learning_rate": 0.5,
     "envs_per_pair": 10,
     "rollout_length": 8,
     "entropy": 5e-3,
@@ -35,7 +35,7 @@ _FAST_REACHING: dict[str, Any] = {
     "entropy": 0.05,
     "entropy_final": 0.005,
     "minibatches": 4,
-    "seeds_together": 4,
+    "parallel_seeds": 4,
 }
 
 _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
@@ -50,7 +50,7 @@ _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
             "envs_per_pair": 5,
             "rollout_length": 2,
             "entropy": 1e-3,
-            "scale_advantages": False,
+            "normalise_advantages": False,
         },
         "fast": {
             "population_size": 3,
@@ -60,14 +60,14 @@ _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
             "envs_per_pair": 8,
             "rollout_length": 2,
             "entropy": 0.15,
-            "scale_advantages": False,
+            "normalise_advantages": False,
             "chunk_steps": 3_000,
-            "seeds_together": 16,
+            "parallel_seeds": 16,
         },
     },
     "reaching": {
         "paper": {**_PAPER_REACHING, "margin": 0.2},
-        "fast": {**_FAST_REACHING, "margin": 0.2, "multiplier_rate": 0.15, "restart_patience": 100},
+        "fast": {**_FAST_REACHING, "margin": 0.2, "multiplier_learning_rate": 0.15, "restart_patience": 100},
     },
     "weighted-reaching": {
         "paper": {**_PAPER_REACHING, "margin": 0.5},
@@ -82,7 +82,7 @@ _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
             "hidden_sizes": (128, 128),
             "learning_rate": 1e-4,
             "critic_learning_rate": 1e-4,
-            "multiplier_rate": 0.05,
+            "multiplier_learning_rate": 0.05,
             "margin": 0.1,
             # 160 threads over 36 pairs: four in each, and the rest in self-play.
             "envs_per_pair": 4,
@@ -95,17 +95,17 @@ _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
             "total_steps": 15_000_000,
             "hidden_sizes": (64, 64),
             # An object that is gone makes another place of the same cell; rectifiers hardly notice.
-            "input_waves": 2.0,
+            "fourier_bandwidth": 2.0,
             # With two policies a pair, pairs also part by the sides from which they load, and orders stay unfound.
-            "one_policy_per_pair": True,
+            "share_pair_parameters": True,
             "discount": 0.97,
             "critic_learning_rate": 3e-3,
             "margin": 0.15,
-            "multiplier_rate": 0.02,
-            "multiplier_ceiling": 0.5,
-            "multiplier_ripeness": 2.0,
+            "multiplier_learning_rate": 0.02,
+            "max_multiplier": 0.5,
+            "multiplier_growth_exponent": 2.0,
             # One that collects two objects and not the third meets the plain constraints.
-            "clearance": 2.0,
+            "settled_margin_factor": 2.0,
             # The third pair that begins with an object finds both ways on taken, and never leaves of itself.
             "restart_patience": 400,
             "stop_patience": 400,
@@ -115,7 +115,7 @@ _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
             "entropy_final": 0.01,
             "minibatches": 4,
             "chunk_steps": 100_000,
-            "seeds_together": 4,
+            "parallel_seeds": 4,
         },
     },
 }
@@ -177,7 +177,7 @@ _FAST_AGENT: dict[str, Any] = {
     "critic_learning_rate": 2e-3,
     "entropy": 0.05,
     "entropy_final": 0.002,
-    "seeds_together": 4,
+    "parallel_seeds": 4,
 }
 _FAST_REACHING_AGENT: dict[str, Any] = {
     **_FAST_AGENT,
@@ -218,14 +218,14 @@ _TRAIN: dict[str, dict[str, dict[str, Any]]] = {
             "total_steps": 2_000_000,
             "hidden_sizes": (128,),
             # As for teammates, but softer: the agent also reads its own last action.
-            "input_waves": 1.0,
+            "fourier_bandwidth": 1.0,
             "memory_size": 64,
             "critic_learning_rate": 2e-3,
             "discount": 0.97,
             "rollout_length": 50,
             "entropy": 0.02,
             "entropy_final": 0.002,
-            "seeds_together": 4,
+            "parallel_seeds": 4,
         },
     },
 }

@@ -13,7 +13,7 @@ from coverset.adhoc.saved import Agent, load_agent_policy
 from coverset.envs.extensions import heuristics
 from coverset.envs.foraging import Foraging
 from coverset.evaluation.cross_play import cross_play
-from coverset.policies.base import Policy
+from coverset.policy import Policy
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Box.*precision lowered:UserWarning")
 EPISODES = 3

@@ -20,7 +20,7 @@ from coverset.cli.main import run
 from coverset.envs.base import autoreset
 from coverset.envs.conformance import check_environment
 from coverset.envs.registry import make
-from coverset.looping import Stopped
+from coverset.pipeline.loop import Stopped
 from parallel_games import Guessing
 from toy_run import Witness, outcome
 
@@ -263,7 +263,9 @@ def test_an_observation_that_is_no_array_of_its_space_is_named(fault: str, agent
 
 
 def test_an_environment_that_fails_while_training_is_named(tmp_path: Path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr("coverset.generation.check_environment", lambda *_, **__: None)  # it fails later than that
+    monkeypatch.setattr(
+        "coverset.pipeline.generate.check_environment", lambda *_, **__: None
+    )  # it fails later than that
     parameters = ["environment=parallel_games:Broken", "horizon=4", "fault=late"]
     words = toy_run.words(minibatches=1, total_steps=4 * 80)
     assert run(["generate", FROM_PARALLEL, "--env-args", *parameters, *words, "--out", str(tmp_path)]) == 2
@@ -325,7 +327,7 @@ def test_lbforaging_trains_and_resumes_to_the_same_bytes(tmp_path: Path) -> None
 @pytest.mark.slow
 def test_a_speaker_and_a_listener_are_trained_and_measured(tmp_path: Path, monkeypatch) -> None:
     """Seats with other observations and other actions, from the package `mpe2`; the documented command in small."""
-    monkeypatch.setattr("coverset.evaluation.population.TRIALS", 4)
+    monkeypatch.setattr("coverset.evaluation.summary.TRIALS", 4)
     words = pages.command("docs/ecosystem.md", "coverset.adapters.pettingzoo:from_parallel")
     small = toy_run.words(minibatches=1, total_steps=4 * 80)
     assert run([*words, *small, "--seeds", "0", "1", "--out", str(tmp_path)]) == 0

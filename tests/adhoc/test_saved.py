@@ -12,7 +12,7 @@ from coverset.envs.matrix import MatrixGame
 from coverset.evaluation.robustness import evaluate_agent
 from coverset.policies.networks import MLP, NetworkPolicy
 from coverset.policies.population import Population
-from coverset.storage import DamagedFile, load_tensors, save_tensors
+from coverset.runs.storage import DamagedFile, load_tensors, save_tensors
 from coverset.types import Percept
 
 ABOUT = {"env": "matrix", "env_parameters": {}, "seat": 0}

@@ -8,11 +8,11 @@ import pytest
 
 from coverset.adhoc.pool import PartnerPool
 from coverset.adhoc.trainer import AgentTrainer
-from coverset.config import TrainSettings
 from coverset.envs.extensions import heuristics
 from coverset.envs.matrix import MatrixGame
 from coverset.envs.reaching import Reaching
 from coverset.policies.stacked import stack
+from coverset.settings import TrainSettings
 
 SETTINGS = TrainSettings(
     total_steps=2_000, hidden_sizes=(8,), memory_size=6, envs_per_partner=4, rollout_length=7, episodes_per_trial=3

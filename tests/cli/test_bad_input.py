@@ -38,9 +38,9 @@ def refusal(capsys, *arguments: str) -> str:
         (["matrix", "--learning-rate", "-0.1"], ["learning_rate", "got -0.1"]),
         (["matrix", "--learning-rate", "nan"], ["learning_rate", "got nan"]),
         (["matrix", "--critic-learning-rate", "0"], ["critic_learning_rate", "got 0.0"]),
-        (["matrix", "--multiplier-rate", "-1"], ["multiplier_rate", "got -1.0"]),
-        (["matrix", "--multiplier-rate", "inf"], ["multiplier_rate", "got inf"]),
-        (["matrix", "--target-rate", "1.5"], ["target_rate", "got 1.5"]),
+        (["matrix", "--multiplier-learning-rate", "-1"], ["multiplier_learning_rate", "got -1.0"]),
+        (["matrix", "--multiplier-learning-rate", "inf"], ["multiplier_learning_rate", "got inf"]),
+        (["matrix", "--target-update-rate", "1.5"], ["target_update_rate", "got 1.5"]),
         (["matrix", "--discount", "-0.5"], ["discount", "got -0.5"]),
         (["matrix", "--margin", "-1"], ["margin", "got -1.0"]),
         (["matrix", "--total-steps", "0"], ["total_steps must be at least 1", "got 0"]),
@@ -167,8 +167,8 @@ def test_a_link_to_nothing_is_named(capsys, tmp_path) -> None:
 
 def claim(out: Path, **changes) -> Path:
     """A run that has been started, by its config."""
-    from coverset.generation import make_plan
-    from coverset.runs import RunDirectory
+    from coverset.pipeline.generate import make_plan
+    from coverset.runs.directory import RunDirectory
 
     directory = RunDirectory(out / "seed-0")
     directory.claim(make_plan("matrix", **{**toy_run.SETTINGS, **changes}).config(0))

@@ -9,7 +9,7 @@ import pytest
 from coverset.cli import main as command_line
 from coverset.cli.certify import main
 from coverset.envs.matrix import MatrixGame
-from coverset.generation import generate
+from coverset.pipeline.generate import generate
 
 TINY = {"total_steps": 200, "hidden_sizes": (8,), "envs_per_pair": 1, "rollout_length": 8, "epochs": 1}
 

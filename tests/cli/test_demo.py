@@ -6,9 +6,9 @@ from functools import partial
 import pytest
 
 import toy_run
-from coverset import generation, training
 from coverset.cli import demo
 from coverset.cli.main import run
+from coverset.pipeline import generate, train
 from reports.synthetic import write_agent, write_run
 
 
@@ -42,9 +42,9 @@ def test_the_middle_of_the_demo_does_the_whole_job(tmp_path, monkeypatch, capsys
     """One method as the demo runs it, but with one seed, small networks and few steps."""
     monkeypatch.setattr(demo, "SEEDS", (0,))
     monkeypatch.setattr(demo, "AGENT_STEPS", 640)
-    monkeypatch.setattr(generation, "generate", partial(generation.generate, **toy_run.SETTINGS))
+    monkeypatch.setattr(generate, "generate", partial(generate.generate, **toy_run.SETTINGS))
     small = {"hidden_sizes": (4,), "memory_size": 4, "rollout_length": 5, "chunk_steps": 200, "evaluations": 1}
-    monkeypatch.setattr(training, "train", partial(training.train, **small))
+    monkeypatch.setattr(train, "train", partial(train.train, **small))
     (summary,) = demo._study(tmp_path, "brdiv", lambda: False)
     assert (summary["method"], summary["env_steps"]) == ("brdiv", toy_run.SETTINGS["total_steps"])
     assert "matrix: brdiv, preset fast" in capsys.readouterr().out

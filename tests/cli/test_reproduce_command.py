@@ -14,8 +14,8 @@ import pytest
 import toy_study
 from coverset.cli.main import run
 from coverset.cli.study_progress import duration
-from coverset.runs import RunDirectory
-from coverset.study import reproduction
+from coverset.runs.directory import RunDirectory
+from coverset.study import reproduce
 from coverset.study.planning import plan_study
 from toy_study import results
 
@@ -78,7 +78,7 @@ def test_killed_and_interrupted_a_study_ends_with_the_same_results(tmp_path: Pat
 
 
 def test_the_plan_the_study_and_the_study_again(tmp_path: Path, capfd, monkeypatch) -> None:
-    monkeypatch.setattr(reproduction, "write_report", lambda directory: directory / "report.html")
+    monkeypatch.setattr(reproduce, "write_report", lambda directory: directory / "report.html")
     assert run([*arguments(tmp_path), "--dry-run"]) == 0
     assert "matrix-brdiv-fast/generate" in capfd.readouterr().out
     assert not any(tmp_path.iterdir())
@@ -111,20 +111,20 @@ def test_the_plan_the_study_and_the_study_again(tmp_path: Path, capfd, monkeypat
 def test_a_second_study_in_the_same_place_is_told_so(tmp_path: Path, capfd) -> None:
     """By a sentence and a code of its own, before anything is begun; a study of other experiments is welcome."""
     place = tmp_path / "matrix-brdiv-fast"
-    with reproduction.held(place):
+    with reproduce.held(place):
         assert run(arguments(tmp_path)) == 3
         printed = capfd.readouterr()
         assert printed.out == ""
         wanted = f"Another `coverset reproduce` is at work in {place}: wait for it, or stop it. Nothing was begun."
         assert printed.err == f"coverset: {wanted}\n"
-        assert [path.name for path in place.iterdir()] == [reproduction.LOCK]
-        with reproduction.held(tmp_path / "matrix-lipo-fast"):
+        assert [path.name for path in place.iterdir()] == [reproduce.LOCK]
+        with reproduce.held(tmp_path / "matrix-lipo-fast"):
             pass
     assert not place.exists()
 
 
 def test_a_unit_on_which_a_command_is_at_work_is_no_failure(tmp_path: Path, capfd, monkeypatch) -> None:
-    monkeypatch.setattr(reproduction, "write_report", lambda directory: directory / "report.html")
+    monkeypatch.setattr(reproduce, "write_report", lambda directory: directory / "report.html")
     directory = RunDirectory(tmp_path / RUN)
     (experiment, *_) = plan_study(["matrix"], methods=["brdiv"], learners=["rl2"], preset="fast", seeds=[0],
         out=tmp_path, generation=toy_study.GENERATION, training=toy_study.TRAINING)  # fmt: skip

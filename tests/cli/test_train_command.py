@@ -6,12 +6,12 @@ import shutil
 import pytest
 
 import toy_run
-from coverset import training
 from coverset.cli.main import run
-from coverset.generation import generate
+from coverset.pipeline import train
+from coverset.pipeline.generate import generate
 
 TOY = ["--total-steps", "600", "--hidden-sizes", "4", "--memory-size", "4", "--envs-per-partner", "4"]
-TOY += ["--rollout-length", "5", "--chunk-steps", "120", "--evaluations", "2", "--seeds-together", "1"]
+TOY += ["--rollout-length", "5", "--chunk-steps", "120", "--evaluations", "2", "--parallel-seeds", "1"]
 GENERATED = {"total_steps": 500, "hidden_sizes": (4,), "chunk_steps": 500, "envs_per_pair": 2}
 
 
@@ -83,15 +83,15 @@ def test_a_resumed_agent_has_the_same_bytes(trained, tmp_path, capsys):
 
 
 def test_agents_that_train_together_are_resumed_together(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(training, "train_seeds", lambda *arguments, **options: None)
+    monkeypatch.setattr(train, "train_seeds", lambda *arguments, **options: None)
     for seed in (0, 1, 2):
         toy_run.untrained(tmp_path / f"seed-{seed}", "matrix")
-    training.train(tmp_path, seeds_together=2)
+    train.train(tmp_path, parallel_seeds=2)
     found = [json.loads((tmp_path / f"seed-{seed}" / "rl2" / "config.json").read_text()) for seed in (0, 1, 2)]
     assert [config["trained_with"] for config in found] == [[0, 1], [0, 1], [2]]
     with pytest.raises(ValueError, match=r"resume it with --seeds 0 1\."):
-        training.train(tmp_path, seeds=(1, 2), seeds_together=2, resume=True)
-    training.train(tmp_path, seeds=(1, 0), seeds_together=2, resume=True)
+        train.train(tmp_path, seeds=(1, 2), parallel_seeds=2, resume=True)
+    train.train(tmp_path, seeds=(1, 0), parallel_seeds=2, resume=True)
 
 
 def test_mistakes_are_named(trained, tmp_path, capsys):

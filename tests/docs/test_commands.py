@@ -133,7 +133,7 @@ def test_every_command_works(monkeypatch, tmp_path: Path, capfd) -> None:
     desk = tmp_path / "desk"
     desk.mkdir()
     monkeypatch.chdir(desk)
-    monkeypatch.setattr("coverset.evaluation.population.TRIALS", 2)
+    monkeypatch.setattr("coverset.evaluation.summary.TRIALS", 2)
     prepare()
     failures = []
     for number, (page, words) in enumerate(written()):
@@ -151,7 +151,7 @@ def test_every_command_works(monkeypatch, tmp_path: Path, capfd) -> None:
 def test_every_study_works(monkeypatch, tmp_path: Path, capfd) -> None:
     """All go to one place, where each finds what the ones before have done."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("coverset.evaluation.population.TRIALS", 2)
+    monkeypatch.setattr("coverset.evaluation.summary.TRIALS", 2)
     monkeypatch.setitem(RUN_IN_SMALL, "reproduce", [word for word in RUN_IN_SMALL["reproduce"] if word != "--dry-run"])
     studies = [words for _, words in written() if words[0] == "reproduce" and "--dry-run" not in words]
     assert len(studies) >= 5

@@ -20,16 +20,16 @@ from coverset.policies.networks import MLP, NetworkPolicy
 from coverset.policies.population import Population, save_population
 from coverset.studio.files import SafeDirectory
 from coverset.studio.recordings import FORMAT, RecordingStore
-from coverset.teammates import methods
+from coverset.teammates import registry
 from coverset.types import Percept
 from toy_run import untrained
 
 ELSEWHERE = {
     "README.md": "test_readme.py",
-    "docs/certificates.md": "analysis/test_certificate.py",
+    "docs/certificates.md": "certificates/test_certificate.py",
     "docs/ecosystem.md": "adapters/test_ecosystem_page.py",
     "docs/files.md": "docs/test_python_blocks.py",
-    "docs/solver.md": "analysis/test_examples.py",
+    "docs/solver.md": "solver/test_examples.py",
     "docs/your-own-environment.md": "test_tutorial.py",
 }
 """Pages whose blocks have a test of their own, which looks closer at what they do."""
@@ -110,7 +110,7 @@ PAGES = {name: page for name, page in pages.pages().items() if python_blocks(pag
 @pytest.mark.parametrize("name", sorted(PAGES.keys() - ELSEWHERE.keys()))
 def test_the_python_of_a_page_runs(name: str, monkeypatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(methods, "METHODS", dict(methods.METHODS))
+    monkeypatch.setattr(registry, "METHODS", dict(registry.METHODS))
     PREPARED.get(name, lambda: None)()
     pages.shrink(monkeypatch)
     run(PAGES[name], monkeypatch)

@@ -61,7 +61,7 @@ def test_the_site(tmp_path: Path) -> None:
 
     documented = Page(site / "api.html").anchors
     assert {f"coverset.{name}" for name in coverset.__all__} <= documented
-    assert "coverset.teammates.pair_weights.PairWeightRule" in documented
+    assert "coverset.teammates.method.PairWeightRule" in documented
     bridges = (pages.ROOT / "docs" / "ecosystem.md").read_text()
     taught = re.findall(r"(coverset\.adapters\.\w+)(?::| import )(\w+)", bridges)
     assert len(taught) > 5

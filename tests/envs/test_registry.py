@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from coverset.adapters.guests import load_guest
 from coverset.cli.main import run
 from coverset.envs.matrix import MatrixGame
 from coverset.envs.registry import NEEDED, make, recorded_parameters
+from coverset.policies.guests import load_guest
 
 BROKEN = {
     "syntax": ("def game(:\n", r"but SyntaxError: .*"),

@@ -7,13 +7,13 @@ import pytest
 from jaxtyping import Array, Int
 
 from coverset.envs.matrix import MatrixGame
-from coverset.evaluation import population as measurement
+from coverset.evaluation import summary as measurement
 from coverset.evaluation.conventions import convention_shares, coverage_set, describe, in_words, members_found
 from coverset.evaluation.cross_play import between_pairs, constraint_gaps, cross_play, named_gaps, violated
-from coverset.evaluation.population import measure_population
-from coverset.policies.base import Policy
+from coverset.evaluation.summary import measure_population
 from coverset.policies.networks import MLP, NetworkPolicy
 from coverset.policies.population import Population
+from coverset.policy import Policy
 
 UNSYMMETRIC = ((1.0, 2.0, 3.0), (4.0, 5.0, 6.0), (7.0, 8.0, 9.0))
 SYMMETRIC = ((10.0, 1.0, 4.0), (1.0, 6.0, 2.0), (4.0, 2.0, 8.0))

@@ -13,10 +13,10 @@ from coverset.envs.conformance import MOST_STEPS as MOST_CHECKED
 from coverset.envs.conformance import check_environment
 from coverset.envs.registry import make
 from coverset.evaluation import cross_play as module
-from coverset.evaluation import population as measuring
+from coverset.evaluation import summary as measuring
 from coverset.evaluation.cross_play import FEWEST_TRIALS, affordable_trials, cross_play
-from coverset.evaluation.population import TRIALS, measure_population
-from coverset.measuring import default_trials
+from coverset.evaluation.summary import TRIALS, measure_population
+from coverset.pipeline.evaluate import default_trials
 from coverset.policies.networks import MLP, NetworkPolicy
 from coverset.policies.population import Population
 

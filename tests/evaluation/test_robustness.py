@@ -17,7 +17,7 @@ from coverset.envs.matrix.heuristics import MixedAction
 from coverset.envs.oracle import Oracle
 from coverset.envs.reaching import WEIGHTED, Reaching
 from coverset.evaluation.robustness import RobustnessRecord, evaluate_agent
-from coverset.policies.base import Policy
+from coverset.policy import Policy
 
 LOPSIDED = ((10.0, 0.0, 4.0), (1.0, 6.0, 5.0), (2.0, 3.0, 7.0))
 

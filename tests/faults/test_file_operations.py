@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 import toy_run
-from coverset.generation import generate
-from coverset.looping import Reporter
-from coverset.training import train
+from coverset.pipeline.generate import generate
+from coverset.pipeline.loop import Reporter
+from coverset.pipeline.train import train
 
 CHUNKS = 3
 TEAMMATES = {**toy_run.SETTINGS, "total_steps": CHUNKS * 80}
@@ -29,7 +29,7 @@ AGENT = {
     "rollout_length": 5,
     "chunk_steps": 40,
     "evaluations": 0,
-    "seeds_together": 1,
+    "parallel_seeds": 1,
 }
 CHANGING = ("os.rename", "os.remove", "os.mkdir", "os.link", "os.rmdir", "os.truncate")
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT

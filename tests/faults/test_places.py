@@ -18,13 +18,13 @@ import pytest
 import toy_run
 from coverset.cli.main import run
 from coverset.cli.progress import TrainingProgress
-from coverset.looping import Clock
-from coverset.runs import AgentDirectory, RunDirectory
+from coverset.pipeline.loop import Clock
+from coverset.runs.directory import AgentDirectory, RunDirectory
 
 CHUNKS = 4
 WORDS = toy_run.words(total_steps=CHUNKS * 80)
 AGENT = ["--total-steps", "120", "--hidden-sizes", "4", "--memory-size", "4", "--envs-per-partner", "4"]
-AGENT += ["--rollout-length", "5", "--chunk-steps", "40", "--evaluations", "0", "--seeds-together", "1"]
+AGENT += ["--rollout-length", "5", "--chunk-steps", "40", "--evaluations", "0", "--parallel-seeds", "1"]
 
 
 def generate(out: Path, *options: str, seeds: str = "0", checkpoint_seconds: float = 0) -> int:
@@ -155,7 +155,7 @@ def test_results_and_last_checkpoint_lost_it_goes_on_from_the_one_before(capfd, 
 
 def test_a_seed_of_a_group_that_has_lost_everything_says_what_to_remove(capfd, tmp_path: Path) -> None:
     """Alone it would get other bytes; after the removal the same command has all seeds again."""
-    options = ("--seeds-together", "2", "--resume")
+    options = ("--parallel-seeds", "2", "--resume")
     assert generate(tmp_path, *options, seeds="0..1") == 0
     before = but_clocks(files(tmp_path))
     shutil.rmtree(tmp_path / "seed-1" / "checkpoints")

@@ -24,7 +24,7 @@ CHUNKS = 200
 GENERATE = ["generate", "matrix", "--checkpoint-seconds", "0", "--json"]
 GENERATE += toy_run.words(total_steps=CHUNKS * toy_run.SETTINGS["chunk_steps"])
 TRAIN = ["--total-steps", str(CHUNKS * 40), "--hidden-sizes", "4", "--memory-size", "4", "--envs-per-partner", "4"]
-TRAIN += ["--rollout-length", "5", "--chunk-steps", "40", "--evaluations", "2", "--seeds-together", "1", "--json"]
+TRAIN += ["--rollout-length", "5", "--chunk-steps", "40", "--evaluations", "2", "--parallel-seeds", "1", "--json"]
 CODES = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 143, signal.SIGINT: 130}
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 from countdown import Countdown
 from coverset.envs.base import Environment
 from coverset.learning.rollout import play_episode, play_trial
-from coverset.policies.base import Policy
+from coverset.policy import Policy
 
 LENGTH = 3
 CAPACITY = 16

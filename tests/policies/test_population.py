@@ -10,7 +10,7 @@ import pytest
 
 from coverset.policies.networks import MLP, NetworkPolicy
 from coverset.policies.population import FORMAT, Population, load_population, members, save_population
-from coverset.storage import DamagedFile, load_tensors, save_tensors
+from coverset.runs.storage import DamagedFile, load_tensors, save_tensors
 
 SIZES = {"best_responses": (2, 5, 3), "teammates": (2, 5, 4)}
 

@@ -26,7 +26,7 @@ def write_run(path: Path, *, env: str, method: str, seed: int, size: int, level:
     returns = (level + rng.uniform(size=(size, size))).round(4).tolist()
     covers = [MEMBERS[i if method == "lbrdiv" else i // 2] for i in range(size)]
     config = {"command": "generate", "env": env, "env_parameters": {}, "env_version": 1, "method": method}
-    settings = {"population_size": size, "total_steps": STEPS[-1], "multiplier_ceiling": "inf"}
+    settings = {"population_size": size, "total_steps": STEPS[-1], "max_multiplier": "inf"}
     write(path / "config.json", {**config, "preset": "fast", "seed": seed, "settings": settings, "versions": VERSIONS})
     gaps = [[None if i == j else 0.1 * i - 0.05 * j for j in range(size)] for i in range(size)]
     constraints = {"other_best_response": gaps, "other_teammate": gaps}

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from coverset.certification import certify_runs
 from coverset.cli.main import run
 from coverset.envs import registry
 from coverset.envs.matrix import MatrixGame
 from coverset.evaluation.statistics import bootstrap_interval, paired_difference, student_interval
-from coverset.generation import generate
-from coverset.measuring import evaluate
-from coverset.reporting import read_study, write_report
-from coverset.training import train
+from coverset.pipeline.certify import certify_runs
+from coverset.pipeline.evaluate import evaluate
+from coverset.pipeline.generate import generate
+from coverset.pipeline.report import read_study, write_report
+from coverset.pipeline.train import train
 from reports.synthetic import STEPS, write_agent, write_run, write_study
 
 GENERATED = {"total_steps": 500, "hidden_sizes": (4,), "chunk_steps": 100, "envs_per_pair": 2}
@@ -83,7 +83,7 @@ def study(tmp_path_factory):
         directory = root / f"matrix-{method}-fast"
         generate("matrix", method=method, seeds=(0, 1), out=directory, **GENERATED)
         certify_runs(directory, trials=1)
-        train(directory, seeds=(0, 1), chunk_steps=120, evaluations=2, seeds_together=2, **TRAINED)
+        train(directory, seeds=(0, 1), chunk_steps=120, evaluations=2, parallel_seeds=2, **TRAINED)
         evaluate(directory, trials=4)
     return root
 

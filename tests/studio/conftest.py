@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import toy_run
-from coverset.generation import generate
+from coverset.pipeline.generate import generate
+from coverset.pipeline.train import train
 from coverset.studio import replays, trials  # noqa: F401  in threads the tests' import hook trips over ast.parse
-from coverset.training import train
 from studio_client import Served
 from toy_run import untrained
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from coverset import trusting
+from coverset.runs import trust as trust_store
 from coverset.studio.guard import HEADERS
 from studio_client import Served
 
@@ -128,10 +128,10 @@ def test_code_of_a_runs_own_is_imported_only_if_it_is_trusted(shared, monkeypatc
     played = watch(shared, "countdown/seed-0").json
     assert played["board"]["kind"] == "text"
     assert [frame["scene"] for frame in played["episodes"][0]] == [{"text": str(time)} for time in range(4)]
-    monkeypatch.setattr(trusting, "key_path", lambda: tmp_path / "signing-key")
-    monkeypatch.setattr(trusting, "_named", set())
+    monkeypatch.setattr(trust_store, "key_path", lambda: tmp_path / "signing-key")
+    monkeypatch.setattr(trust_store, "_named", set())
     refused = watch(shared, "countdown/seed-0")
     assert refused.status == 400
     assert "--trust countdown:Countdown" in refused.json["error"]
-    trusting.trust("countdown:Countdown")
+    trust_store.trust("countdown:Countdown")
     assert watch(shared, "countdown/seed-0").json == played

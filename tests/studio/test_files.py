@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from coverset.storage import DamagedFile
+from coverset.runs.storage import DamagedFile
 from coverset.studio.files import OutsideDirectory, SafeDirectory, parse_json
 
 

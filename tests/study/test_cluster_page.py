@@ -15,7 +15,7 @@ import pytest
 
 import pages
 import toy_study
-from coverset.study.ray_cluster import CLUSTER_LOST, QUIET
+from coverset.study.ray.cluster import CLUSTER_LOST, QUIET
 from toy_study import results
 
 NAMESPACES = ["unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]

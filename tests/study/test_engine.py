@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coverset.looping import Stopped
+from coverset.pipeline.loop import Stopped
 from coverset.study.engine import LocalEngine, Outcome, State, StudyReporter
 from coverset.study.units import Certification, Evaluation, Experiment, Generation, Training, Unit
 

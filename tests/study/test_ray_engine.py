@@ -15,14 +15,14 @@ import pytest
 
 import pages
 import toy_study
-from coverset.looping import Reporter
-from coverset.runs import THREADS
-from coverset.study import ray_engine
+from coverset.pipeline.loop import Reporter
+from coverset.runs.directory import THREADS
 from coverset.study.engine import Engine, LocalEngine, Outcome, StudyReporter
 from coverset.study.planning import plan_study
-from coverset.study.ray_cluster import LOOPBACK, connected, variables
-from coverset.study.ray_engine import RayEngine, marked
-from coverset.study.ray_worker import FLAGS, Conditions
+from coverset.study.ray import engine
+from coverset.study.ray.cluster import LOOPBACK, connected, variables
+from coverset.study.ray.engine import RayEngine, marked
+from coverset.study.ray.worker import FLAGS, Conditions
 from coverset.study.units import Experiment, Unit
 from ray_units import Dying, Telling, birthmark, processes
 from toy_study import CHOICE, GENERATION, TRAINING, results
@@ -138,7 +138,7 @@ def test_workers_on_another_disk_get_the_files_and_send_back_what_they_changed(
     cluster: Engine, local: Path, tmp_path: Path, monkeypatch
 ) -> None:
     """Nobody finds a mark that was never made. A stopped training comes back too, and goes on where it was."""
-    monkeypatch.setattr(ray_engine, "marked", lambda units: marked([]))
+    monkeypatch.setattr(engine, "marked", lambda units: marked([]))
     cluster.run(plan(tmp_path, methods=("brdiv",)), Stopper())
     listener = Listener()
     assert set(states(cluster.run(plan(tmp_path, methods=("brdiv",)), listener)).values()) == {"done"}

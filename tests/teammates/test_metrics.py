@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from countdown import Countdown
-from coverset.config import GenerateSettings
 from coverset.envs.matrix import MatrixGame
-from coverset.teammates.collection import Tally
-from coverset.teammates.lbrdiv import LBRDiv
+from coverset.settings import GenerateSettings
+from coverset.teammates.collect import Tally
+from coverset.teammates.methods.lbrdiv import LBRDiv
 from coverset.teammates.metrics import metrics_row
 from coverset.teammates.trainer import Metrics
 

@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from coverset.config import GenerateSettings
 from coverset.envs.matrix import MatrixGame
-from coverset.teammates.collection import Steps, collect, start_playing
-from coverset.teammates.lbrdiv import Multipliers
-from coverset.teammates.methods import METHODS, make_rule
+from coverset.settings import GenerateSettings
+from coverset.teammates.collect import Steps, collect, start_playing
+from coverset.teammates.methods.lbrdiv import Multipliers
 from coverset.teammates.networks import Networks
 from coverset.teammates.pair_grid import PairGrid
+from coverset.teammates.registry import METHODS, make_rule
 from coverset.teammates.trainer import Trainer, TrainState
 
 AGREE = MatrixGame(payoffs=((1.0, 0.0), (0.0, 1.0)))
@@ -29,10 +29,10 @@ SHORT = GenerateSettings(
     learning_rate=0.005,
     critic_learning_rate=0.02,
     margin=0.3,
-    multiplier_rate=0.1,
+    multiplier_learning_rate=0.1,
     multiplier_interval=2,
-    target_rate=0.5,
-    scale_advantages=False,
+    target_update_rate=0.5,
+    normalise_advantages=False,
     entropy=0.06,
     alpha=1.0,
     chunk_steps=3 * 36,
@@ -172,7 +172,7 @@ def test_the_target_critic_follows_by_its_rate(history) -> None:
 @pytest.mark.parametrize(("rate", "uses_target"), [(0.5, True), (1.0, False)])
 def test_the_critics_targets_come_from_the_target_critic_if_there_is_one(trainer, history, rate, uses_target) -> None:
     """Episodes of two rounds: the first is bootstrapped by the critic in charge, advantages by the critic itself."""
-    other = Trainer(TWICE, trainer.rule, replace(SHORT, target_rate=rate, gae_decay=0.0))
+    other = Trainer(TWICE, trainer.rule, replace(SHORT, target_update_rate=rate, gae_lambda=0.0))
     state = first_seed(history[0][-1])
     steps = play(other.grid, state.learner.networks)
     shifted = jax.tree.map(lambda x: x + 0.5, state.target_critic)
@@ -243,7 +243,7 @@ def test_multipliers_return_to_zero_once_the_constraints_hold(solved) -> None:
 
 
 def test_one_policy_per_pair_stays_one_and_learns_from_both_seats() -> None:
-    shared = replace(SHORT, one_policy_per_pair=True, input_waves=1.0)
+    shared = replace(SHORT, share_pair_parameters=True, fourier_bandwidth=1.0)
     trainer = Trainer(AGREE, make_rule("lbrdiv", shared), shared)
     start = trainer.init(jax.random.key(0))
     state, metrics = jax.jit(trainer.train_chunk)(start)

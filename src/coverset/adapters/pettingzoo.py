@@ -18,11 +18,11 @@ from gymnasium.spaces.utils import flatdim, flatten
 from jaxtyping import Array, Bool, Int, UInt
 from pettingzoo import ParallelEnv
 
-from coverset.adapters.host import call_host
 from coverset.adapters.replay import Moment, Replays, check_reproducible
 from coverset.checks import at_least, one_of, raised
 from coverset.envs.base import Environment
 from coverset.envs.registry import call_named, import_named
+from coverset.policies.host_calls import call_host
 from coverset.types import Actions, Observations, Outcome, PRNGKey
 
 SEATS = ("seat_0", "seat_1")

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from coverset.policies.base import Policy
 from coverset.policies.networks import MLP, POLICY_HEAD_SCALE
+from coverset.policy import Policy
 from coverset.types import Percept, PRNGKey
 
 

@@ -17,9 +17,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from coverset.envs.base import Environment
 from coverset.evaluation.cross_play import affordable_trials, cross_play, member_count
-from coverset.policies.base import Policy
 from coverset.policies.networks import NetworkPolicy
 from coverset.policies.population import Population
+from coverset.policy import Policy
 from coverset.types import Percept, PRNGKey, Scalar
 
 BINS = 40

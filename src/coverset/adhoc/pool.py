@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
 from coverset.evaluation.cross_play import member_count
-from coverset.policies.base import Policy
+from coverset.policy import Policy
 from coverset.types import Percept, PyTree
 
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from coverset.adhoc.agent import AdHocPolicy, MemoryNetwork, feature_size
 from coverset.adhoc.plastic import PlasticPolicy
-from coverset.policies.base import Policy
 from coverset.policies.layers import check_tensors, kind_of, named_layers, read_kind, read_layers
 from coverset.policies.networks import NetworkPolicy
 from coverset.policies.population import check_format
-from coverset.storage import DamagedFile, check_fields, load_tensors, save_tensors
+from coverset.policy import Policy
+from coverset.runs.storage import DamagedFile, check_fields, load_tensors, save_tensors
 from coverset.types import Percept
 
 FORMAT = "coverset agent 1"

@@ -16,12 +16,12 @@ from jaxtyping import Array, Bool, Float, Int
 
 from coverset.adhoc.agent import AdHocPolicy, Memory, MemoryNetwork, create_actor, feature_size, features
 from coverset.adhoc.pool import PartnerPool
-from coverset.config import TrainSettings
 from coverset.envs.base import Environment, autoreset
 from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities, sample_actions
 from coverset.learning.optimiser import ADAM, adam_step, explore_then_settle
 from coverset.learning.returns import advantages
 from coverset.learning.vectorised import over_grid
+from coverset.settings import TrainSettings
 from coverset.types import Percept, PRNGKey, PyTree, Scalar
 
 SMALLEST_SCALE = 1e-6
@@ -125,7 +125,7 @@ class AgentTrainer:
         """An untrained agent, and a fresh trial in every environment."""
         key, actor_key, critic_key, env_key = jax.random.split(key, 4)
         s, size = self.settings, self.environment.observation_size
-        kind = {"recurrent": self.recurrent, "waves": s.input_waves}
+        kind = {"recurrent": self.recurrent, "waves": s.fourier_bandwidth}
         actor = create_actor(actor_key, size, self.num_actions, s.hidden_sizes, s.memory_size, **kind)
         num_features = feature_size(size, self.num_actions, recurrent=self.recurrent)
         critic = MemoryNetwork.create(critic_key, num_features, s.hidden_sizes, s.memory_size, 1, **kind)
@@ -178,7 +178,7 @@ class AgentTrainer:
             steps.trial_over,
             jnp.zeros_like(steps.trial_over),
             discount=s.discount,
-            decay=s.gae_decay,
+            decay=s.gae_lambda,
         )
         batch = AgentBatch(
             features=steps.features,

@@ -31,7 +31,7 @@ COLUMNS: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
             ("env", "environment", ""),
             ("preset", "preset", ""),
             ("stage", "stage", ""),
-            ("seeds_together", "seeds", "d"),
+            ("parallel_seeds", "seeds", "d"),
             ("steps_per_second", "steps/s", ",.0f"),
             ("operations_per_step", "operations/step", ",.0f"),
             ("share_of_peak", "share of peak", ".2f"),
@@ -123,8 +123,8 @@ def main(arguments: list[str]) -> int:
     """Parse, run, print."""
     command = read_options(Bench, arguments, command="bench", description=DESCRIPTION)
 
-    from coverset.benchmarking.effort import FULL, QUICK
-    from coverset.benchmarking.suite import BUILT_IN, bench
+    from coverset.bench.effort import FULL, QUICK
+    from coverset.bench.suite import BUILT_IN, bench
 
     out = command.out or Path("runs") / "bench"
     with Console(stderr=True).status("Starting") as status:
@@ -159,7 +159,7 @@ def _show(title: str, columns: Sequence[tuple[str, str, str]], rows: list[dict[s
 
 def _show_parts(rows: list[dict[str, Any]]) -> None:
     """A column for every row of the record: there are more parts than fit beside each other."""
-    from coverset.benchmarking.parts import PARTS
+    from coverset.bench.parts import PARTS
 
     table = Table(title="Where the time of an update goes: shares", title_justify="left")
     table.add_column("")

@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     seeds = seed_list(command.seeds)
     enable_compilation_cache()
 
-    from coverset.certification import certify_runs
+    from coverset.pipeline.certify import certify_runs
 
     with Console(stderr=True).status("Reading") as status:
         certificates = certify_runs(

@@ -14,7 +14,7 @@ from coverset.cli.options import Trusting, read_options
 from coverset.cli.shared import enable_compilation_cache, key_values
 
 if TYPE_CHECKING:
-    from coverset.study.crossplay import CrossPlay
+    from coverset.pipeline.crossplay import CrossPlay
 
 DESCRIPTION = """Play every policy of A, in seat 0, with every policy of B, in seat 1. Each is a path (one seed of a
 generation run, whose best responses sit in seat 0 and whose teammates in seat 1; an agent; an exported agent),
@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> int:
         raise ValueError("env_args need --env: paths know the parameters of their environment themselves.")
     enable_compilation_cache()
 
-    from coverset.study.crossplay import crossplay
+    from coverset.pipeline.crossplay import crossplay
 
     with Console(stderr=True).status("Playing"):
         played = crossplay(

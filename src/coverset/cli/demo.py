@@ -40,8 +40,8 @@ def demo(out: Path) -> int:
     """The whole study of the matrix game, in small."""
     enable_compilation_cache()
 
-    from coverset.looping import Stopped
-    from coverset.storage import write_bytes
+    from coverset.pipeline.loop import Stopped
+    from coverset.runs.storage import write_bytes
 
     _empty(out)
     write_bytes(out / MARK, b"This is a demo of coverset: another one in its place removes it.\n")
@@ -59,7 +59,7 @@ def demo(out: Path) -> int:
 
 def _empty(out: Path) -> None:
     """Remove an earlier demo; raise, and remove nothing, where anything else would go or stand beside the new one."""
-    from coverset.storage import TEMPORARY
+    from coverset.runs.storage import TEMPORARY
 
     if out.exists() and not out.is_dir():
         raise ValueError(f"out must be a directory, but {out} is a file.")
@@ -81,12 +81,12 @@ def _study(directory: Path, method: str, should_stop: Callable[[], bool]) -> lis
     """Everything for one method; returns the summaries of its populations."""
     from rich.console import Console
 
-    from coverset.certification import certify_runs
     from coverset.cli.progress import TrainingProgress
     from coverset.cli.tables import print_summaries
-    from coverset.generation import generate
-    from coverset.measuring import evaluate
-    from coverset.training import train
+    from coverset.pipeline.certify import certify_runs
+    from coverset.pipeline.evaluate import evaluate
+    from coverset.pipeline.generate import generate
+    from coverset.pipeline.train import train
 
     with TrainingProgress(quiet=False, should_stop=should_stop) as progress:
         summaries = generate("matrix", method=method, seeds=SEEDS, out=directory, reporter=progress)
@@ -103,7 +103,7 @@ def _study(directory: Path, method: str, should_stop: Callable[[], bool]) -> lis
 def _conclude(out: Path, summaries: list[list[dict[str, Any]]]) -> None:
     """Draw, report, and print the main findings."""
     from coverset.cli.tables import print_grid
-    from coverset.reporting import read_study, write_report
+    from coverset.pipeline.report import read_study, write_report
     from coverset.reports.document import overview_grid
     from coverset.reports.figures import cross_play_figure, save_figure
     from coverset.reports.findings import findings

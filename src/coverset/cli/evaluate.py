@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
     command = read_options(Evaluate, arguments, command="evaluate", description=DESCRIPTION)
     enable_compilation_cache()
 
-    from coverset.measuring import evaluate
+    from coverset.pipeline.evaluate import evaluate
 
     records = evaluate(
         command.directory,

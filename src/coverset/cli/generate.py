@@ -10,8 +10,8 @@ import tyro
 
 from coverset.cli.options import read_options
 from coverset.cli.shared import StopRequest, enable_compilation_cache, key_values, option, seed_list, stop_on_interrupt
-from coverset.config import GenerateSettings
 from coverset.presets import generate_settings
+from coverset.settings import GenerateSettings
 
 DESCRIPTION = """Train K pairs of best responses and teammates such that each best response is the best match only for
 its own teammate. Settings below show the defaults of the chosen environment, method and preset.
@@ -61,8 +61,8 @@ def _run(command: Generate, stop: StopRequest) -> int:
     enable_compilation_cache()
 
     from coverset.cli.progress import TrainingProgress
-    from coverset.generation import generate
-    from coverset.looping import Stopped
+    from coverset.pipeline.generate import generate
+    from coverset.pipeline.loop import Stopped
 
     overrides = {name: getattr(command.settings, name) for name in GenerateSettings.__dataclass_fields__}
     with TrainingProgress(quiet=command.json, should_stop=stop) as progress:

@@ -94,7 +94,7 @@ def _command(name: str) -> Callable[[list[str]], int]:
 
 def _is_use(error: Exception) -> bool:
     """Whether another process is in the way."""
-    from coverset.storage import InUse
+    from coverset.runs.storage import InUse
 
     return isinstance(error, InUse)
 

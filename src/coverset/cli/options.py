@@ -43,7 +43,7 @@ def read_options(record: Callable[..., T], arguments: list[str], *, command: str
 
 def _trust(options: Any) -> None:
     if isinstance(options, Trusting) and options.trust:
-        from coverset.trusting import trust
+        from coverset.runs.trust import trust
 
         trust(*options.trust)
 

@@ -7,7 +7,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from coverset.looping import Reporter
+from coverset.pipeline.loop import Reporter
 
 SPEED_SECONDS = 300.0
 """Over how long speed is told; it takes two chunks, and those of a large game may be a minute apart."""

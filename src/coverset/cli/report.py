@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
 
     from rich.console import Console
 
-    from coverset.reporting import report
+    from coverset.pipeline.report import report
 
     with Console(stderr=True).status("Reading runs and drawing figures"):
         written = report(command.directory, out=command.out)

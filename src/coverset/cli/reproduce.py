@@ -17,7 +17,7 @@ from coverset.cli.shared import FAILED, IN_USE, enable_compilation_cache, key_va
 if TYPE_CHECKING:
     from coverset.study.engine import Engine
     from coverset.study.planning import Estimate
-    from coverset.study.reproduction import Study
+    from coverset.study.reproduce import Study
 
 DESCRIPTION = """Do the study of the paper: for every environment and method generate teammates, certify them, train
 agents with them and play these with held-out partners; then write the report. What is done is skipped, what was stopped
@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
 
     from coverset.cli.study_progress import StudyProgress
     from coverset.study.planning import ENVIRONMENTS, estimate, plan_study
-    from coverset.study.reproduction import reproduce
+    from coverset.study.reproduce import reproduce
 
     environments, engine = command.envs or ENVIRONMENTS, _engine(command)
     chosen: dict[str, Any] = {
@@ -97,7 +97,7 @@ def _engine(command: Reproduce) -> "Engine":
 
     one_of("engine", command.engine, ("local", "ray"))
     if command.engine == "ray":
-        from coverset.study.ray_engine import RayEngine
+        from coverset.study.ray.engine import RayEngine
 
         return RayEngine(command.address, cpus=command.cpus)
     for name, value in (("address", command.address), ("cpus", command.cpus)):

@@ -10,7 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from coverset.analysis import (
+from coverset.cli.options import read_options
+from coverset.runs.storage import write_bytes
+from coverset.solver import (
     Preference,
     Solution,
     brdiv,
@@ -21,9 +23,7 @@ from coverset.analysis import (
     preferred_populations,
     solve,
 )
-from coverset.analysis.coverage import describe_mix
-from coverset.cli.options import read_options
-from coverset.storage import write_bytes
+from coverset.solver.coverage import describe_mix
 
 DESCRIPTION = """Find the smallest set of ego actions that holds a best response to every teammate, pure or mixed, of a
 two-player game, with a proof for each action: a teammate that calls for it, or what makes it superfluous.
@@ -72,7 +72,7 @@ def run(command: Solve) -> int:
     if command.diversity:
         answer["diversity"] = _diversity_json(solution, preferences)
     if command.figure is not None:
-        from coverset.analysis.drawing import draw, save
+        from coverset.solver.drawing import draw, save
 
         save(draw(solution), command.figure)
     if command.out is not None:
@@ -91,7 +91,7 @@ def _check_paths(command: Solve) -> None:
     if command.out is not None and (not command.out.parent.is_dir() or command.out.is_dir()):
         raise ValueError(f"out must be a file in an existing directory, got '{command.out}'.")
     if command.figure is not None:
-        from coverset.analysis.drawing import check_figure_path  # matplotlib is slow to import
+        from coverset.solver.drawing import check_figure_path  # matplotlib is slow to import
 
         check_figure_path(command.figure)
 

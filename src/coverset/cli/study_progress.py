@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 
 from coverset.cli.progress import TrainingProgress
-from coverset.looping import Reporter
+from coverset.pipeline.loop import Reporter
 from coverset.study.engine import Outcome, State, StudyReporter
 
 

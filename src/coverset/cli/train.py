@@ -10,8 +10,8 @@ import tyro
 
 from coverset.cli.options import Trusting, read_options
 from coverset.cli.shared import StopRequest, enable_compilation_cache, option, seed_list, stop_on_interrupt
-from coverset.config import TrainSettings
 from coverset.presets import train_settings
+from coverset.settings import TrainSettings
 
 DESCRIPTION = """Train an ad hoc agent with the teammates that `coverset generate` has written to DIR, one per seed.
 The agent of DIR/seed-N goes to DIR/seed-N/LEARNER. Settings below show the defaults of the run's environment.
@@ -59,8 +59,8 @@ def _run(command: Train, stop: StopRequest) -> int:
     enable_compilation_cache()
 
     from coverset.cli.progress import TrainingProgress
-    from coverset.looping import Stopped
-    from coverset.training import train
+    from coverset.pipeline.loop import Stopped
+    from coverset.pipeline.train import train
 
     overrides = {name: getattr(command.settings, name) for name in TrainSettings.__dataclass_fields__}
     with TrainingProgress(quiet=command.json, should_stop=stop) as progress:
@@ -114,7 +114,7 @@ def show(command: Train, summaries: list[dict[str, Any]]) -> None:
         print(json.dumps({"agents": summaries}))
         return
     from coverset.partners import seed_directories
-    from coverset.storage import check_fields
+    from coverset.runs.storage import check_fields
 
     runs = seed_directories(command.directory, seed_list(command.seeds) or None)
     for (seed, run), summary in zip(runs.items(), summaries, strict=True):

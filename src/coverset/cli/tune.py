@@ -14,7 +14,7 @@ from coverset.cli.options import read_options
 from coverset.cli.shared import FAILED, enable_compilation_cache, key_values, seed_list, stop_on_interrupt
 
 if TYPE_CHECKING:
-    from coverset.study.tuning import Tuning
+    from coverset.study.tune import Tuning
 
 DESCRIPTION = """Choose alpha, the weight of cross-play in BRDiv and LIPO, as the paper did: generate with each alpha of
 a grid, take the one whose populations hold the most members of the coverage set, and look again close to it. Ties, and
@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
     enable_compilation_cache()
 
     from coverset.cli.study_progress import StudyProgress
-    from coverset.study.tuning import tune
+    from coverset.study.tune import tune
 
     with stop_on_interrupt() as stop, StudyProgress(quiet=command.json, should_stop=stop) as progress:
         tuning = tune(

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int
 
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
-from coverset.policies.base import Policy
+from coverset.policy import Policy
 from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, PyTree
 
 

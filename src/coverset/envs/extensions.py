@@ -28,7 +28,7 @@ from coverset.checks import raised
 from coverset.envs.base import Environment
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
-from coverset.policies.base import Policy
+from coverset.policy import Policy
 from coverset.types import PyTree
 
 PLUGIN_GROUP = "coverset.plugins"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Array, Float
 
-from coverset.policies.base import Policy
+from coverset.policy import Policy
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from coverset.envs.base import Environment
 from coverset.envs.foraging import Foraging
 from coverset.envs.matrix import MatrixGame
 from coverset.envs.reaching import WEIGHTED, Reaching
-from coverset.trusting import check_trusted, foreign_names, note_named
+from coverset.runs.trust import check_trusted, foreign_names, note_named
 
 ENTRY_POINT_GROUP = "coverset.environments"
 
@@ -70,7 +70,7 @@ def make_recorded(source: str, record: Mapping[str, Any]) -> Environment:
 
     Args:
       source: what the file is called in an error.
-      record: its content, with its `signature` if it has one; see `coverset.trusting`.
+      record: its content, with its `signature` if it has one; see `coverset.runs.trust`.
     """
     check_trusted(source, record)
     return _make(record["env"], record["env_parameters"])

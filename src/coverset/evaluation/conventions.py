@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from coverset.analysis import solve
 from coverset.envs.base import Environment
+from coverset.solver import solve
 
 RARE = 0.01
 """Conventions followed less often than this are not worth a word."""

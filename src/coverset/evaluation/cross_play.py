@@ -9,8 +9,8 @@ from jaxtyping import Float
 
 from coverset.envs.base import Environment
 from coverset.learning.rollout import Episode, play_trial
-from coverset.policies.base import Policy
-from coverset.storage import rounded
+from coverset.policy import Policy
+from coverset.runs.storage import rounded
 from coverset.types import PRNGKey
 
 MOST_STEPS = 2**26

@@ -20,9 +20,9 @@ from coverset.envs.extensions import heuristics
 from coverset.envs.extensions import oracles as oracles_of
 from coverset.envs.oracle import Oracle
 from coverset.learning.rollout import play_trial
-from coverset.policies.base import Policy
 from coverset.policies.stacked import group_alike
-from coverset.storage import rounded
+from coverset.policy import Policy
+from coverset.runs.storage import rounded
 from coverset.types import PRNGKey
 
 EPISODES = 20

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from scipy.special import stdtrit
 
 from coverset.checks import at_least, between
-from coverset.storage import rounded
+from coverset.runs.storage import rounded
 
 CONFIDENCE = 0.95
 RESAMPLES = 4000

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from coverset.envs.base import Environment
-from coverset.policies.base import Policy
+from coverset.policy import Policy
 from coverset.types import Flag, Percept, PRNGKey, PyTree, Scalar
 
 

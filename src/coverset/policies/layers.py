@@ -11,7 +11,7 @@ import numpy as np
 
 from coverset.checks import shown
 from coverset.policies.networks import MLP
-from coverset.storage import DamagedFile, check_fields
+from coverset.runs.storage import DamagedFile, check_fields
 
 WAVES = "waves"
 

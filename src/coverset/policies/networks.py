@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from coverset.policies.base import Policy
+from coverset.policy import Policy
 from coverset.types import Percept, PRNGKey
 
 TURN = 2.0 * math.pi

@@ -10,7 +10,7 @@ import numpy as np
 from coverset.checks import shown
 from coverset.policies.layers import check_tensors, kind_of, named_layers, read_kind, read_layers
 from coverset.policies.networks import NetworkPolicy
-from coverset.storage import DamagedFile, check_fields, load_tensors, save_tensors
+from coverset.runs.storage import DamagedFile, check_fields, load_tensors, save_tensors
 
 FORMAT = "coverset population 1"
 

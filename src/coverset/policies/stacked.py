@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from coverset.policies.base import Policy
+from coverset.policy import Policy
 
 
 def stack(policies: Sequence[Policy]) -> Policy:

@@ -137,7 +137,7 @@ def _once_per_seed(runs: list[RunRecord], left_out: list[str]) -> list[RunRecord
 
 def _variant(run: RunRecord) -> Hashable:
     """What runs must share to be pooled. How many seeds trained together decides no more than the last digit."""
-    settings = {name: value for name, value in run.config["settings"].items() if name != "seeds_together"}
+    settings = {name: value for name, value in run.config["settings"].items() if name != "parallel_seeds"}
     return run.directory, run.method, run.config["preset"], _key(settings)
 
 
@@ -165,7 +165,7 @@ def _comparable_agents(runs: list[RunRecord], left_out: list[str]) -> dict[str, 
 
 def _training(agent: AgentRecord) -> Hashable:
     config = agent.config
-    settings = {name: value for name, value in config["settings"].items() if name != "seeds_together"}
+    settings = {name: value for name, value in config["settings"].items() if name != "parallel_seeds"}
     return config["preset"], config["seat"], tuple(config["partners"]), _key(settings)
 
 

@@ -13,7 +13,7 @@ from coverset.envs.extensions import heuristics
 from coverset.presets import generate_settings, train_settings
 from coverset.reports.chapters import Chapter, Method
 from coverset.reports.records import Content
-from coverset.storage import jsonable
+from coverset.runs.storage import jsonable
 
 
 def commands(chapter: Chapter) -> list[str]:

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from coverset.analysis import Game, game_from_table, load, preferred_populations, solve
-from coverset.analysis.games import built_in_games
 from coverset.evaluation.statistics import student_interval
 from coverset.reports import tables
 from coverset.reports.agent_sections import adaptation_section, partner_section, robustness_section
@@ -26,6 +24,8 @@ from coverset.reports.records import RunRecord, Unreadable, state
 from coverset.reports.settings_section import settings_section
 from coverset.reports.tables import Table
 from coverset.reports.wording import UNKNOWN, counted, listed, number, span
+from coverset.solver import Game, game_from_table, load, preferred_populations, solve
+from coverset.solver.games import built_in_games
 
 MOST_POPULATIONS = 20_000
 """Populations compared for Appendix B: a second's work."""

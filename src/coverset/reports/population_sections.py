@@ -1,10 +1,10 @@
 """Sections about generated teammates: coverage, cross-play, training, certificates, and Appendix B."""
 
-from coverset.analysis import Preference, Solution, brdiv, coverage_cross_play, lipo
 from coverset.reports import population_figures, tables
 from coverset.reports.blocks import Block, Grid, Picture, Row, Section, Words
 from coverset.reports.chapters import Chapter
 from coverset.reports.wording import TIMES, UNKNOWN, counted, number
+from coverset.solver import Preference, Solution, brdiv, coverage_cross_play, lipo
 
 
 def coverage_section(chapter: Chapter) -> Section | None:

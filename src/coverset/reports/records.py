@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from coverset.checks import of_type
-from coverset.runs import RunDirectory
-from coverset.storage import DamagedFile
+from coverset.runs.directory import RunDirectory
+from coverset.runs.storage import DamagedFile
 
 Content: TypeAlias = dict[str, Any]
 Number = float | None

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from coverset.storage import DamagedFile
+from coverset.runs.storage import DamagedFile
 from coverset.studio import messages
 from coverset.studio.catalogue import Catalogue, Run
 from coverset.studio.engine import Busy, Engine, Line

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from coverset import storage
-from coverset.storage import MOST_RECORD_BYTES, DamagedFile
+from coverset.runs import storage
+from coverset.runs.storage import MOST_RECORD_BYTES, DamagedFile
 
 
 class NotFound(LookupError):

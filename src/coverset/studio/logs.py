@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from coverset.storage import DamagedFile
+from coverset.runs.storage import DamagedFile
 from coverset.studio.files import SafeDirectory, parse_json
 
 MOST_ROWS = 240

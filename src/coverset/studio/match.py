@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Int, UInt
 
 from coverset.envs.base import Environment
-from coverset.policies.base import Policy
+from coverset.policy import Policy
 from coverset.studio.boards import scene
 from coverset.types import Actions, Outcome, Percept, PRNGKey, PyTree, Scalar
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar, get_type_hints
 
 from coverset.checks import between, of_type
-from coverset.storage import DamagedFile
+from coverset.runs.storage import DamagedFile
 from coverset.studio.files import parse_json
 
 MOST_BYTES = 4096

@@ -14,9 +14,9 @@ from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.extensions import best_response, describe_heuristics, heuristics
 from coverset.partners import AGENT_FILE, GenerationRun, check_same_environment, read_run
-from coverset.policies.base import Policy
 from coverset.policies.population import members
-from coverset.storage import DamagedFile, rounded
+from coverset.policy import Policy
+from coverset.runs.storage import DamagedFile, rounded
 from coverset.studio.catalogue import Run
 from coverset.studio.files import SafeDirectory
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from coverset.checks import of_type
-from coverset.storage import DamagedFile, write_json
+from coverset.runs.storage import DamagedFile, write_json
 from coverset.studio.files import NotFound, OutsideDirectory, SafeDirectory
 from coverset.studio.values import count, number, record, text
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from coverset.storage import DamagedFile
+from coverset.runs.storage import DamagedFile
 from coverset.studio.catalogue import Run
 from coverset.studio.files import OutsideDirectory, SafeDirectory
 from coverset.studio.logs import Log, LogReader

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from coverset.envs.base import Environment
-from coverset.storage import DamagedFile
+from coverset.runs.storage import DamagedFile
 from coverset.studio.boards import board
 from coverset.studio.match import Match, Step
 

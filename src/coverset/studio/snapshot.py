@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from coverset.storage import jsonable
+from coverset.runs.storage import jsonable
 
 FRESH_SECONDS = 1.0
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from coverset.runs.trust import signed
 from coverset.studio.boards import board
 from coverset.studio.catalogue import Run
 from coverset.studio.files import NotFound
@@ -15,7 +16,6 @@ from coverset.studio.match import Match, Step
 from coverset.studio.messages import Move, NewTrial, OutOfOrder
 from coverset.studio.players import Player, Players, World
 from coverset.studio.recordings import FORMAT, RecordingStore
-from coverset.trusting import signed
 
 MOST_TRIALS = 128
 IDLE_SECONDS = 3600.0

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from coverset.looping import Reporter, Stopped
-from coverset.storage import InUse
+from coverset.pipeline.loop import Reporter, Stopped
+from coverset.runs.storage import InUse
 from coverset.study.units import Unit
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from coverset.checks import of_type, one_of
-from coverset.config import GenerateSettings, TrainSettings
-from coverset.generation import check_seeds, run_name
+from coverset.pipeline.generate import check_seeds, run_name
+from coverset.pipeline.train import LEARNERS
+from coverset.settings import GenerateSettings, TrainSettings
 from coverset.study.units import Certification, Evaluation, Experiment, Generation, Training, Unit
-from coverset.training import LEARNERS
 
 ENVIRONMENTS = ("matrix", "reaching", "weighted-reaching", "foraging")
 METHODS = ("lbrdiv", "brdiv", "lipo")

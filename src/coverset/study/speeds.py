@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 
-from coverset.runs import RunDirectory
-from coverset.storage import DamagedFile
+from coverset.runs.directory import RunDirectory
+from coverset.runs.storage import DamagedFile
 
 GENERATION = {
     ("matrix", "fast"): 150_000,

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from coverset.storage import TEMPORARY, write_bytes
+from coverset.runs.storage import TEMPORARY, write_bytes
 
 FIRST = ("config.json", "metrics.jsonl")
 LAST = ("summary.json", "certificate.json", "evaluation.json")

@@ -15,22 +15,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coverset.certification import FILE_NAME as CERTIFICATE_FILE
-from coverset.certification import certify_runs
-from coverset.config import TrainSettings
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
 from coverset.evaluation.robustness import EPISODES
-from coverset.generation import Plan, generate, make_plan
-from coverset.looping import Reporter, Stopped
-from coverset.measuring import EVALUATION_FILE, default_trials, evaluate, partner_titles
 from coverset.partners import AGENT_FILE, OTHER_SEEDS, other_seeds
+from coverset.pipeline.certify import FILE_NAME as CERTIFICATE_FILE
+from coverset.pipeline.certify import certify_runs
+from coverset.pipeline.evaluate import EVALUATION_FILE, default_trials, evaluate, partner_titles
+from coverset.pipeline.generate import Plan, generate, make_plan
+from coverset.pipeline.loop import Reporter, Stopped
+from coverset.pipeline.train import AgentPlan, train
 from coverset.presets import train_settings
-from coverset.runs import AgentDirectory, RunDirectory
-from coverset.storage import DamagedFile, read_json
+from coverset.runs.directory import AgentDirectory, RunDirectory
+from coverset.runs.storage import DamagedFile, read_json
+from coverset.settings import TrainSettings
 from coverset.study import speeds
-from coverset.training import AgentPlan, train
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from coverset.config import GenerateSettings
 from coverset.envs.base import Environment
 from coverset.evaluation.conventions import member_names, members_found
 from coverset.evaluation.cross_play import named_gaps
-from coverset.storage import rounded
-from coverset.teammates.lbrdiv import Multipliers
+from coverset.runs.storage import rounded
+from coverset.settings import GenerateSettings
+from coverset.teammates.methods.lbrdiv import Multipliers
 from coverset.teammates.trainer import Metrics
 from coverset.types import PyTree
 

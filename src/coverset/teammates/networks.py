@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import jax
 
-from coverset.config import GenerateSettings
 from coverset.envs.base import Environment
 from coverset.policies.networks import MLP, POLICY_HEAD_SCALE, PairCritic
+from coverset.settings import GenerateSettings
 from coverset.types import PRNGKey
 
 
@@ -26,13 +26,13 @@ def init_networks(key: PRNGKey, environment: Environment, settings: GenerateSett
 
     def population(key: PRNGKey, num_actions: int) -> MLP:
         sizes = (size, *settings.hidden_sizes, num_actions)
-        create = partial(MLP.create, sizes=sizes, head_scale=POLICY_HEAD_SCALE, waves=settings.input_waves)
+        create = partial(MLP.create, sizes=sizes, head_scale=POLICY_HEAD_SCALE, waves=settings.fourier_bandwidth)
         return jax.vmap(create)(jax.random.split(key, k))
 
     best_responses = population(row_key, environment.num_actions[0])
-    teammates = best_responses if settings.one_policy_per_pair else population(column_key, environment.num_actions[1])
+    teammates = best_responses if settings.share_pair_parameters else population(column_key, environment.num_actions[1])
     return Networks(
         best_responses=best_responses,
         teammates=teammates,
-        critic=PairCritic.create(critic_key, size, k, settings.hidden_sizes, settings.input_waves),
+        critic=PairCritic.create(critic_key, size, k, settings.hidden_sizes, settings.fourier_bandwidth),
     )

@@ -22,12 +22,15 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int
 
-from coverset.config import GenerateSettings
 from coverset.envs.base import Environment
 from coverset.learning.optimiser import explore_then_settle
 from coverset.policies.networks import PairCritic
-from coverset.teammates.collection import Logits, Playing, Steps, Tally, collect, grid_logits, start_playing
-from coverset.teammates.mappo import (
+from coverset.settings import GenerateSettings
+from coverset.teammates.collect import Logits, Playing, Steps, Tally, collect, grid_logits, start_playing
+from coverset.teammates.method import PairWeightRule, violated
+from coverset.teammates.networks import init_networks
+from coverset.teammates.pair_grid import PairGrid
+from coverset.teammates.ppo import (
     Batch,
     CriticBatch,
     Learner,
@@ -40,10 +43,7 @@ from coverset.teammates.mappo import (
     members_first,
     seat_batch,
 )
-from coverset.teammates.networks import init_networks
-from coverset.teammates.pair_grid import PairGrid
-from coverset.teammates.pair_weights import PairWeightRule, violated
-from coverset.teammates.renewal import judge, renew
+from coverset.teammates.restarts import judge, renew
 from coverset.types import PairMatrix, PRNGKey, PyTree, Scalar
 
 
@@ -174,10 +174,10 @@ class Trainer:
             key=key,
             update=state.update + 1,
             learner=learner,
-            target_critic=optax.incremental_update(critic, state.target_critic, s.target_rate),  # pyright: ignore
+            target_critic=optax.incremental_update(critic, state.target_critic, s.target_update_rate),  # pyright: ignore
             rule=self.weigh(state, pair_values),
             stuck=state.stuck,
-            held=jnp.where(violated(pair_values, s.clear_margin).any(), 0, state.held + 1),
+            held=jnp.where(violated(pair_values, s.settled_margin).any(), 0, state.held + 1),
             playing=playing,
         )
         fresh = jnp.zeros_like(state.stuck, bool)
@@ -190,7 +190,7 @@ class Trainer:
         """A rollout with its advantages and targets, each policy's data in one block."""
         grid, s = self.grid, self.settings
         advantage, target = estimate(grid, state.learner.networks.critic, steps, s)
-        if s.target_rate < 1.0:
+        if s.target_update_rate < 1.0:
             _, target = estimate(grid, state.target_critic, steps, s)
         return Batch(
             best_responses=seat_batch(0, grid, steps, advantage, pair_weights, s),
@@ -220,6 +220,6 @@ class Trainer:
         """Fresh networks for a pair that has been stuck for too long; and which pair, if any."""
         s = self.settings
         left = s.num_chunks * s.updates_per_chunk - state.update
-        fresh, stuck = judge(state.stuck, pair_values, left, margin=s.clear_margin, patience=s.restart_patience)
+        fresh, stuck = judge(state.stuck, pair_values, left, margin=s.settled_margin, patience=s.restart_patience)
         learner = renew(state.learner, init_networks(key, self.environment, s), fresh)
         return state._replace(learner=learner, rule=self.rule.renew(state.rule, fresh), stuck=stuck), fresh

@@ -8,7 +8,7 @@ from coverset.envs.extensions import heuristics, oracles
 from coverset.envs.foraging import LOAD, NOWHERE, Foraging
 from coverset.envs.foraging.heuristics import ForagingMemory, ObjectCollector, _blocked
 from coverset.evaluation.robustness import evaluate_agent
-from coverset.policies.base import Policy
+from coverset.policy import Policy
 
 
 def test_foraging_is_a_bound_and_says_so() -> None:

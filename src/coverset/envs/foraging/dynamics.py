@@ -20,7 +20,7 @@ from coverset.checks import at_least, one_of
 from coverset.envs.base import Environment, time_limit
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
-from coverset.policies.base import Policy
+from coverset.policy import Policy
 from coverset.types import Actions, Observation, Observations, Outcome, PRNGKey
 
 PAPER_CELLS = ((1, 1), (1, 4), (4, 3))

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Int
 
 from coverset.envs.extensions import number_heuristics
 from coverset.envs.foraging.dynamics import LOAD, MOST_ORDERED_OBJECTS, NONE, NORTH, NOWHERE, Foraging, ForagingView
-from coverset.policies.base import Policy
+from coverset.policy import Policy
 from coverset.types import Percept, PRNGKey
 
 NEAREST, BY_RANK, FURTHEST = 1, 0, -1

@@ -15,7 +15,7 @@ from coverset.checks import at_least, payoff_table
 from coverset.envs.base import Environment, time_limit
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
-from coverset.policies.base import Policy
+from coverset.policy import Policy
 from coverset.types import Actions, Observations, Outcome, PRNGKey
 
 PAPER_PAYOFFS = ((10.0, 0.0, 4.0), (0.0, 6.0, 4.0), (4.0, 4.0, 6.0))

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 
 from coverset.envs.extensions import number_heuristics
 from coverset.envs.matrix.dynamics import MatrixGame
-from coverset.policies.base import Policy
+from coverset.policy import Policy
 from coverset.types import Percept, PRNGKey
 
 FAVOURED = 0.7

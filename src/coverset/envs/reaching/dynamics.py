@@ -18,7 +18,7 @@ from coverset.checks import at_least, one_of, payoff_table
 from coverset.envs.base import Environment, one_hot_cell, time_limit
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
-from coverset.policies.base import Policy
+from coverset.policy import Policy
 from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey
 
 CORNERS = ("A", "B", "C", "D")

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from coverset.envs.extensions import number_heuristics
 from coverset.envs.reaching.dynamics import CORNERS, Reaching
-from coverset.policies.base import Policy
+from coverset.policy import Policy
 from coverset.types import Percept, PRNGKey
 
 STAY, UP, DOWN, LEFT, RIGHT = range(5)

@@ -20,7 +20,7 @@ from jaxtyping import Array, Bool, Float, Int
 from coverset.envs.oracle import Oracle, chances_as_written
 from coverset.envs.reaching.dynamics import MOVES, Reaching
 from coverset.envs.reaching.heuristics import ANY, CornerWalker
-from coverset.policies.base import Policy
+from coverset.policy import Policy
 from coverset.types import Percept, PRNGKey
 
 Values: TypeAlias = Float[np.ndarray, "cells memories"]

@@ -1,0 +1,68 @@
+"""The same update without the pair grid: the baseline that `coverset bench` compares with.
+
+Parameters are gathered for every environment, and every policy's loss runs over the data of all policies, masked to its
+own: the plain way to train 2K policies in one program, as public implementations of these methods do. Networks, data
+and gradients are those of the pair grid; only the amount of arithmetic and of memory traffic differs.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities
+from coverset.policies.networks import MLP
+from coverset.teammates.collect import Logits
+from coverset.teammates.networks import Networks
+from coverset.teammates.pair_grid import PairGrid
+from coverset.teammates.ppo import Batch, Losses, SeatBatch, critic_loss
+from coverset.teammates.trainer import Arithmetic
+from coverset.types import Scalar
+
+
+def gathered_logits(networks: Networks, grid: PairGrid, observations: Float[Array, "K B 2 d"]) -> Logits:
+    """Every environment with its own copy of its two policies."""
+    flat = observations.reshape(-1, *observations.shape[2:])
+    rows = _act(networks.best_responses, grid.best_responses().reshape(-1), flat[:, 0])
+    columns = _act(networks.teammates, grid.teammates().reshape(-1), flat[:, 1])
+    shape = observations.shape[:2]
+    return rows.reshape(*shape, -1), columns.reshape(*shape, -1)
+
+
+def _act(actors: MLP, member: Int[Array, "N"], observations: Float[Array, "N d"]) -> Float[Array, "N a"]:
+    own = jax.tree.map(lambda x: x[member], actors)
+    return jax.vmap(MLP.__call__)(own, observations)
+
+
+def masked_loss(
+    networks: Networks, grid: PairGrid, batch: Batch, bonuses: Float[Array, "*k"], clip: float
+) -> tuple[Scalar, Losses]:
+    """The value of `mappo.grid_loss`, with actor losses over all data."""
+    row_loss, row_entropy = masked_actor_loss(networks.best_responses, batch.best_responses, bonuses, clip)
+    column_loss, column_entropy = masked_actor_loss(networks.teammates, batch.teammates, bonuses, clip)
+    value_loss = critic_loss(networks.critic, grid, batch.critic)
+    return row_loss + column_loss + value_loss, Losses(jnp.stack([row_entropy, column_entropy]), value_loss)
+
+
+def masked_actor_loss(
+    actors: MLP, batch: SeatBatch, bonuses: Float[Array, "*k"], clip: float
+) -> tuple[Scalar, Float[Array, "K"]]:
+    """The value of `mappo.actor_loss`: each policy on the data of all of them, of which its mask leaves its own."""
+    size, *per_member = batch.actions.shape
+    owner = jnp.broadcast_to(jnp.arange(size)[:, None, None], batch.actions.shape)
+    flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), batch)
+    own_count = per_member[0] * per_member[1]
+
+    def one(actor: MLP, member: Int[Array, ""]) -> tuple[Scalar, Scalar]:
+        logits = actor(flat.observations)
+        own = owner.reshape(-1) == member
+        # Ratios on the data of others may overflow, and 0 * infinity is not 0: they are masked before they are formed.
+        log_p = jnp.where(own, log_probabilities(logits, flat.actions), flat.log_p)
+        gain = clipped_surrogate(log_p, flat.log_p, flat.weighted_advantage, clip=clip)
+        mask = own * flat.share / own_count
+        return jnp.sum(mask * gain), jnp.sum(mask * entropy(logits))
+
+    gains, entropies = jax.vmap(one)(actors, jnp.arange(size))
+    return -jnp.sum(gains + bonuses * entropies), entropies
+
+
+GATHERED = Arithmetic(gathered_logits, masked_loss)

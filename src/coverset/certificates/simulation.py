@@ -1,0 +1,114 @@
+"""A second opinion on exact returns: every pair is played for a while, and what it earns must fit what was computed.
+
+Returns of n episodes that lie within a range of width c differ on average from their expectation by more than
+
+    sqrt(2 log(4 / delta)) SE + 7/3 log(4 / delta) c / (n - 1)
+
+with probability delta at most (Maurer and Pontil 2009, empirical Bernstein bound), SE being the standard error. The
+first term is 5.5 standard errors; the second is for what happens so rarely that n episodes may not show it.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from coverset.certificates.finite import FiniteGame
+from coverset.envs.base import Environment
+from coverset.evaluation.cross_play import cross_play, member_count
+from coverset.evaluation.summary import TRIALS
+from coverset.policies.population import Population
+
+BATCHES = 8
+"""Batches of `TRIALS` episodes of each pair, as far as `STEPS` allow; a summary's cross-play is one such batch, so that
+the program is compiled already where a run was made on this machine."""
+STEPS = 2_000_000
+"""Steps of all pairs together that take a second or two."""
+DELTA = 1e-6
+"""Probability that a correct value is refused."""
+ROUNDING = 4 * float(np.finfo(np.float32).eps)
+"""Relative error of a few operations in float32, in which the game is played."""
+
+
+class Sample(NamedTuple):
+    """Means over simulated episodes."""
+
+    mean: Float[np.ndarray, "K K"]
+    standard_error: Float[np.ndarray, "K K"]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"mean": self.mean.tolist(), "standard_error": self.standard_error.tolist()}
+
+
+class Simulation(NamedTuple):
+    """What the pairs of a population did in play."""
+
+    episodes: int
+    """Of each pair."""
+    returns: Sample
+    discounted_returns: Sample
+    length: Sample
+
+    def to_json(self) -> dict[str, Any]:
+        samples = {name: getattr(self, name).to_json() for name in ("returns", "discounted_returns", "length")}
+        return {"episodes": self.episodes, **samples}
+
+
+def simulate(environment: Environment, population: Population, *, discount: float) -> Simulation:
+    """Play every pair, always with the same random keys."""
+    pairs = member_count(population.best_responses) * member_count(population.teammates)
+    batches = int(np.clip(STEPS // (TRIALS * pairs * environment.horizon), 1, BATCHES))
+    played = [
+        cross_play(key, environment, *population, trials=TRIALS, discount=discount)
+        for key in jax.random.split(jax.random.key(0), batches)
+    ]
+    samples = {}
+    for field in ("returns", "discounted_returns", "length"):
+        values = np.concatenate([np.asarray(getattr(batch, field), np.float64)[..., 0] for batch in played], axis=-1)
+        with np.errstate(invalid="ignore"):  # the spread of infinite returns is NaN, and `check_agreement` refuses it
+            samples[field] = Sample(values.mean(axis=-1), values.std(axis=-1, ddof=1) / values.shape[-1] ** 0.5)
+    return Simulation(batches * TRIALS, **samples)
+
+
+def check_agreement(
+    game: FiniteGame, simulation: Simulation, exact: dict[str, Float[np.ndarray, "K K"]], *, discount: float
+) -> None:
+    """Raise ValueError unless exact values, under the names of `Simulation`, fit what was simulated."""
+    largest, lengths = float(np.abs(game.reward).max()), exact["length"]
+    limits = {
+        "returns": (return_range(game, 1.0), largest),
+        "discounted_returns": (return_range(game, discount), largest),
+        "length": (float(game.horizon), 1.0),
+    }
+    for field, (width, unit) in limits.items():
+        sample = getattr(simulation, field)
+        rounding = ROUNDING * unit * lengths**2
+        agrees = np.abs(sample.mean - exact[field]) <= _tolerance(sample, simulation.episodes, width) + rounding
+        if not agrees.all():
+            row, column = np.argwhere(~agrees)[0]
+            raise ValueError(
+                f"{game.name} cannot be certified: the {field.replace('_', ' ')} of best response {row} with teammate "
+                f"{column} should be {exact[field][row, column]:.6g}, but {simulation.episodes:,} simulated episodes "
+                f"give {sample.mean[row, column]:.6g} with a standard error of "
+                f"{sample.standard_error[row, column]:.2g}; let step, observe and reset do in play what they do when "
+                "enumerated, in numbers that float32 can sum."
+            )
+
+
+def _tolerance(sample: Sample, episodes: int, width: float) -> Float[np.ndarray, "K K"]:
+    """The bound at the top of this file."""
+    log = np.log(4 / DELTA)
+    return (2 * log) ** 0.5 * sample.standard_error + 7 / 3 * log * width / (episodes - 1)
+
+
+def return_range(game: FiniteGame, discount: float) -> float:
+    """The largest return that any actions can earn from any start, less the smallest."""
+    ends = []
+    for sign in (1.0, -1.0):
+        values = np.zeros(game.num_states)
+        for _ in range(game.horizon):
+            going = np.where(game.ended, 0.0, values[game.next_state])
+            values = (sign * game.reward + discount * going).max(axis=(1, 2))
+        ends.append(values[game.initial > 0].max())
+    return float(sum(ends))

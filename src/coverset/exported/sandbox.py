@@ -1,0 +1,35 @@
+"""Programs from files are read in a process of their own, which may crash, run out of memory, or take too long."""
+
+import json
+import subprocess
+import sys
+
+from coverset.exported import programs
+from coverset.exported.programs import SECONDS_LIMIT, Refused
+
+Signature = tuple[list[tuple[str, str]], list[tuple[str, str]]]
+
+
+def clean_programs(parts: dict[str, bytes], wanted: dict[str, Signature]) -> dict[str, bytes]:
+    """Read, check and write anew each program, which must take and give arrays of the wanted names and types.
+
+    Raises:
+      Refused: says which of them is not what it should be, and why.
+    """
+    request = [(name, len(part), wanted[name]) for name, part in parts.items()]
+    command = [sys.executable, "-P", programs.__file__]
+    given = json.dumps(request).encode() + b"\n" + b"".join(parts.values())
+    try:
+        done = subprocess.run(command, input=given, capture_output=True, timeout=SECONDS_LIMIT, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise Refused(f"{' or '.join(parts)} takes more than {SECONDS_LIMIT} s to read") from error
+    if done.returncode != 0:
+        raise Refused(f"{' or '.join(parts)} is damaged: reading ended with code {done.returncode}")
+    line, _, content = done.stdout.partition(b"\n")
+    answer = json.loads(line)
+    if "refused" in answer:
+        raise Refused(answer["refused"])
+    cleaned = {}
+    for name, length in zip(parts, answer["lengths"], strict=True):
+        cleaned[name], content = content[:length], content[length:]
+    return cleaned

@@ -1,0 +1,113 @@
+"""Any two groups of policies played with each other: populations, agents and heuristics, by path or by name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from coverset.checks import at_least, between, one_of
+from coverset.envs import registry
+from coverset.envs.base import Environment
+from coverset.evaluation.cross_play import cross_play
+from coverset.evaluation.robustness import EPISODES
+from coverset.evaluation.statistics import Interval, student_interval
+from coverset.pipeline.generate import LARGEST_SEED
+from coverset.pipeline.sides import ROLES, Saved, Side, find_saved, make_side
+from coverset.runs.storage import rounded
+from coverset.runs.trust import check_record, is_trusted
+
+TRIALS = 128
+
+
+@dataclass(frozen=True)
+class CrossPlay:
+    """Mean returns of every policy of one side with every policy of the other."""
+
+    environment: str
+    first: Side
+    second: Side
+    returns: Float[np.ndarray, "P Q trials episodes"]
+
+    @property
+    def means(self) -> Float[np.ndarray, "P Q"]:
+        """Over trials and episodes."""
+        return self.returns.mean(axis=(2, 3))
+
+    def interval(self, row: int, column: int) -> Interval:
+        """95% interval of one mean. Episodes of a trial share memories, so trials are the unit."""
+        return student_interval(self.returns[row, column].mean(axis=-1).tolist())
+
+    def to_json(self) -> dict[str, Any]:
+        """Rows are the policies of seat 0, columns those of seat 1; ends of intervals are null for a single trial."""
+        shape = self.means.shape
+        intervals = [[self.interval(i, j).to_json() for j in range(shape[1])] for i in range(shape[0])]
+        return {
+            "env": self.environment,
+            "first": {"source": self.first.source, "policies": list(self.first.names)},
+            "second": {"source": self.second.source, "policies": list(self.second.names)},
+            "trials": self.returns.shape[2],
+            "episodes": self.returns.shape[3],
+            "mean_returns": rounded(self.means),
+            "low": [[cell["low"] for cell in row] for row in intervals],
+            "high": [[cell["high"] for cell in row] for row in intervals],
+        }
+
+
+def crossplay(
+    first: str | Path,
+    second: str | Path,
+    *,
+    env: str | None = None,
+    env_parameters: dict[str, Any] | None = None,
+    roles: tuple[str, str] = ROLES,
+    trials: int = TRIALS,
+    episodes: int = EPISODES,
+    seed: int = 0,
+) -> CrossPlay:
+    """Play every policy of `first`, in seat 0, with every policy of `second`, in seat 1.
+
+    Args:
+      first: the directory of one seed of a generation run or its policies file; the directory or file of an agent, also
+        of an exported one; `heuristics`; the name of a heuristic; or `module:function`, see `adapters.guests`.
+      second: the same.
+      env: the environment; needed only where neither side is a path.
+      env_parameters: its parameters.
+      roles: which half of a population sits on each side, `best-responses` or `teammates`.
+      trials: independent trials of each pair.
+      episodes: episodes of a trial, over which memories are kept.
+      seed: what chance draws from.
+    """
+    at_least("trials", trials, 1)
+    at_least("episodes", episodes, 1)
+    between("seed", seed, 0, LARGEST_SEED)
+    for role in roles:
+        one_of("role", role, ROLES)
+    names = (str(first), str(second))
+    saved = tuple(find_saved(name) for name in names)
+    known_as, environment = _environment(env, env_parameters or {}, saved)
+    sides = [make_side(names[seat], saved[seat], known_as, environment, seat=seat, role=roles[seat]) for seat in (0, 1)]
+    policies = (side.policies for side in sides)
+    played = cross_play(jax.random.key(seed), environment, *policies, trials=trials, episodes=episodes)
+    return CrossPlay(known_as["env"], sides[0], sides[1], np.asarray(played.returns, np.float64))
+
+
+def _environment(
+    env: str | None, parameters: dict[str, Any], saved: tuple[Saved | None, ...]
+) -> tuple[Mapping[str, Any], Environment]:
+    """The environment that was asked for, or else the one that the paths were made for, with its name and parameters.
+
+    One of the paths may say so with a signature that the other lacks, as an exported agent does.
+    """
+    if env is not None:
+        return {"env": env, "env_parameters": parameters}, registry.make(env, **parameters)
+    origins = [origin for origin in saved if origin is not None]
+    if not origins:
+        raise ValueError("env must be given where neither side is a path, such as --env matrix.")
+    for origin in origins:
+        check_record(str(origin.file), origin.about)
+    chosen = next((origin for origin in origins if is_trusted(origin.about)), origins[0])
+    return chosen.about, registry.make_recorded(str(chosen.file), chosen.about)

@@ -1,0 +1,137 @@
+"""Evaluation as a whole: every agent of a run with held-out partners, stored beside the agent."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from coverset.adhoc.saved import load_agent_policy
+from coverset.checks import one_of
+from coverset.envs.base import Environment
+from coverset.envs.extensions import best_response, heuristics
+from coverset.envs.oracle import Oracle
+from coverset.evaluation.cross_play import affordable_trials
+from coverset.evaluation.robustness import EPISODES, evaluate_agent
+from coverset.partners import (
+    AGENT_FILE,
+    HEURISTICS,
+    OTHER_SEEDS,
+    GenerationRun,
+    check_fits,
+    check_origin,
+    find_partner,
+    other_seeds,
+    read_run,
+    seed_directories,
+)
+from coverset.pipeline.train import LEARNERS
+from coverset.policy import Policy
+from coverset.runs.directory import AgentDirectory
+from coverset.runs.storage import write_json
+
+EVALUATION_FILE = "evaluation.json"
+TRIALS = 128
+HELD_OUT_STREAM = 3
+"""Folded into the seed's key, so that evaluation draws what training never drew."""
+
+
+def evaluate(
+    directory: str | Path,
+    *,
+    learner: str = "rl2",
+    seeds: Sequence[int] | None = None,
+    partners: Sequence[str] = (),
+    trials: int | None = None,
+    episodes: int = EPISODES,
+) -> list[dict[str, Any]]:
+    """Play every agent of a run with partners it has never met.
+
+    Args:
+      directory: a generation run whose agents `train` has written.
+      learner: whose agents.
+      seeds: which seeds; all if not given.
+      partners: names as for `train`; if not given, the environment's heuristics, or the teammates that the other seeds
+        of the run have found, where it has no heuristics.
+      trials: trials with each partner; 128 if not given, and fewer where that would be too many steps.
+      episodes: episodes of a trial.
+    Returns:
+      One record per seed, as in `evaluation.json`, with mean return, oracle fraction, and the same for every partner.
+    """
+    records = []
+    for seed, path in seed_directories(Path(directory), seeds).items():
+        run = read_run(path)
+        agent = path / learner / AGENT_FILE
+        if not agent.is_file():
+            raise ValueError(f"{path} has no agent '{learner}': {_remedy(learner, directory, path / learner)}")
+        policy, about = load_agent_policy(agent)
+        check_origin(str(agent), agent, about, run.environment, run.config)
+        seat = about["seat"]
+        check_fits(str(agent), policy, run.environment, seat=seat)
+        held_out = _held_out(run, partners, seat=1 - seat)
+        record = evaluate_agent(
+            jax.random.fold_in(jax.random.key(seed), HELD_OUT_STREAM),
+            run.environment,
+            policy,
+            seat=seat,
+            partners=held_out,
+            oracles=_oracles(run, held_out, seat),
+            trials=default_trials(run.environment, episodes, len(held_out)) if trials is None else trials,
+            episodes=episodes,
+        )
+        found = {"seed": seed, "env": about["env"], "method": run.config["method"], "learner": learner}
+        records.append(found | record.to_json())
+        write_json(path / learner / EVALUATION_FILE, records[-1])
+    return records
+
+
+def default_trials(environment: Environment, episodes: int, partners: int) -> int:
+    """Trials with each partner if nobody says."""
+    return affordable_trials(TRIALS, max(1, episodes) * environment.horizon, pairs=partners)
+
+
+def _oracles(run: GenerationRun, held_out: Mapping[str, Policy], seat: int) -> dict[str, Oracle]:
+    """The oracles of those held-out partners that are heuristics, where they are known."""
+    known = heuristics(run.environment)
+    found = {name: best_response(run.environment, known[name], seat) for name in held_out if name in known}
+    return {name: oracle for name, oracle in found.items() if oracle is not None}
+
+
+def _remedy(learner: str, directory: str | Path, place: Path) -> str:
+    try:
+        one_of("learner", learner, LEARNERS)
+    except ValueError as error:
+        return str(error)
+    resume = " --resume" if AgentDirectory(place).config_path.is_file() else ""
+    return f"make it with `coverset train {directory} --learner {learner}{resume}`."
+
+
+def _held_out(run: GenerationRun, names: Sequence[str], *, seat: int) -> dict[str, Policy]:
+    """The partners that are named, or else the environment's heuristics, or else those of other seeds."""
+    known = heuristics(run.environment)
+    if not names and not known and not other_seeds(run.path):
+        raise ValueError(
+            f"'{run.config['env']}' has no heuristics to evaluate with: generate more seeds into {run.path.parent}, or "
+            "name partners with --partners, such as the path of another run."
+        )
+    named: dict[str, Policy] = {}
+    for name in names or (HEURISTICS if known else OTHER_SEEDS,):
+        if name == HEURISTICS and known:
+            named |= known
+        elif name in known:
+            named[name] = known[name]
+        else:
+            named |= _one_by_one(run, name, seat=seat)
+    return named
+
+
+def _one_by_one(run: GenerationRun, name: str, *, seat: int) -> dict[str, Policy]:
+    """Partners of one name, each alone."""
+    stacked = find_partner(run, name, seat=seat)
+    titles = partner_titles(name, jax.tree.leaves(stacked)[0].shape[0])
+    return {title: jax.tree.map(lambda x, m=member: x[m], stacked) for member, title in enumerate(titles)}
+
+
+def partner_titles(name: str, count: int) -> list[str]:
+    """What the partners of one name are called: members of a population by its name and their number."""
+    return [name] if count == 1 else [f"{name} {member + 1}" for member in range(count)]

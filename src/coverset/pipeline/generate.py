@@ -1,0 +1,269 @@
+"""Teammate generation as a whole: from a name and a method to run directories, resumable at any moment.
+
+The numerical part is `teammates.trainer`; this file owns the clock, the files and the order of things.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.stages import Wrapped
+
+from coverset.checks import at_least
+from coverset.envs import registry
+from coverset.envs.base import Environment
+from coverset.envs.conformance import check_environment
+from coverset.evaluation.conventions import coverage_set
+from coverset.evaluation.summary import measure_population
+from coverset.loggers.base import find_logs
+from coverset.pipeline.loop import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job, Reporter, claim, train_seeds, trouble
+from coverset.policies.networks import NetworkPolicy
+from coverset.policies.population import Population, save_population
+from coverset.presets import generate_settings
+from coverset.reports.records import run_summary
+from coverset.runs.directory import RunDirectory, threads, versions
+from coverset.runs.storage import write_json
+from coverset.runs.trust import foreign_names, is_unsigned, key_path, note_named, signed
+from coverset.settings import GenerateSettings
+from coverset.teammates.metrics import metrics_row
+from coverset.teammates.registry import make_rule
+from coverset.teammates.trainer import Metrics, Trainer, TrainState
+from coverset.types import PyTree
+
+LARGEST_SEED = 2**32 - 1
+"""Beyond it, different seeds would start the same stream of random numbers."""
+EVALUATION_STREAM = 1
+"""Folded into the seed's key, so that evaluation draws what training never draws."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that decides the outcome of a run, but for its seed."""
+
+    environment_name: str
+    environment: Environment
+    env_parameters: dict[str, Any]
+    """What the name needs to give this environment again."""
+    method: str
+    preset: str
+    settings: GenerateSettings
+
+    @property
+    def trainer(self) -> Trainer:
+        return Trainer(self.environment, make_rule(self.method, self.settings), self.settings)
+
+    def config(self, seed: int) -> dict[str, Any]:
+        """The content of `config.json`, but for the seeds that train in one program with this one."""
+        return signed(
+            {
+                "command": "generate",
+                "env": self.environment_name,
+                "env_parameters": self.env_parameters,
+                "env_version": self.environment.version,
+                "method": self.method,
+                "preset": self.preset,
+                "seed": seed,
+                "settings": asdict(self.settings),
+                "versions": {**versions(), "threads": threads()},
+            }
+        )
+
+
+def make_plan(
+    environment: str | Environment,
+    *,
+    method: str = "lbrdiv",
+    preset: str = "fast",
+    env_parameters: dict[str, Any] | None = None,
+    **overrides: Any,
+) -> Plan:
+    """Check every choice and put them together; raises ValueError with one sentence on the first bad one."""
+    if isinstance(environment, str):
+        name, environment = environment, registry.make(environment, **(env_parameters or {}))
+        parameters = registry.recorded_parameters(name, environment, env_parameters or {})
+    else:
+        name, parameters = registry.class_name(environment), registry.parameters_of(environment)
+        note_named(*foreign_names({"env": name, "env_parameters": parameters}))
+    settings = generate_settings(name, method, preset, **overrides)
+    make_rule(method, settings)
+    if settings.share_pair_parameters and len(set(environment.num_actions)) > 1:
+        raise ValueError(
+            "share_pair_parameters must be false where the seats have different actions, "
+            f"got true for {' and '.join(map(str, environment.num_actions))} actions."
+        )
+    return Plan(name, environment, parameters, method, preset, settings)
+
+
+def generate(
+    environment: str | Environment,
+    *,
+    method: str = "lbrdiv",
+    preset: str = "fast",
+    seeds: Sequence[int] = (0,),
+    out: str | Path | None = None,
+    resume: bool = False,
+    env_parameters: dict[str, Any] | None = None,
+    reporter: Reporter | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    logs: Sequence[str] = (),
+    **overrides: Any,
+) -> list[dict[str, Any]]:
+    """Train K pairs of best responses and teammates for every seed.
+
+    Args:
+      environment: a name that `coverset.make` knows, or an environment.
+      method: `lbrdiv`, `brdiv`, `lipo` or `independent`.
+      preset: `fast` or `paper`.
+      seeds: one run each, in `out/seed-N`.
+      out: where the runs go; `runs/ENV-METHOD-PRESET` if not given.
+      resume: go on with runs that were stopped or killed, and skip those that are done.
+      env_parameters: parameters of the environment, where it is given by name.
+      reporter: how to follow the run.
+      checkpoint_seconds: training time between two checkpoints; has no influence on the result.
+      logs: further logs beside `metrics.jsonl`: `tensorboard`, `wandb`; no influence on the result either.
+      **overrides: fields of `GenerateSettings` that replace the preset's.
+    Returns:
+      The content of `summary.json` of every seed, in the order of `seeds`.
+    """
+    plan = make_plan(environment, method=method, preset=preset, env_parameters=env_parameters, **overrides)
+    if not registry.is_built_in(plan.environment):
+        check_environment(plan.environment, quick=True)
+    check_seeds(seeds)
+    loggers = find_logs(logs)
+    at_least("checkpoint_seconds", checkpoint_seconds, 0)
+    root = Path(out) if out is not None else default_directory(plan)
+    _check_root(root, plan)
+    directories = {seed: RunDirectory(root / f"seed-{seed}") for seed in seeds}
+    reporter = reporter or Reporter()
+    claim(directories, plan.config, reporter, resume=resume, together=plan.settings.parallel_seeds)
+    if is_unsigned(plan.config(seeds[0])):
+        reporter.warn(f"No key can be kept in {key_path().parent}: commands that read these runs will need --trust.")
+    train_seeds(
+        lambda group: GenerationJob(plan, group),
+        directories,
+        reporter,
+        together=plan.settings.parallel_seeds,
+        checkpoint_seconds=checkpoint_seconds,
+        logs=loggers,
+    )
+    return [run_summary(directories[seed]) for seed in seeds]
+
+
+def check_seeds(seeds: Sequence[int]) -> None:
+    """Raise unless there are seeds, all different, and each starts a stream of random numbers of its own."""
+    if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) > LARGEST_SEED:
+        raise ValueError(f"seeds must be different whole numbers from 0 to {LARGEST_SEED}, got {list(seeds)}.")
+
+
+def _check_root(root: Path, plan: Plan) -> None:
+    """Raise unless the runs below `root` are all of this plan: whoever reads it takes them for seeds of one run."""
+    if root.exists() and not root.is_dir():
+        raise ValueError(f"out must be a directory, but {root} is a file.")
+    if RunDirectory(root).config_path.exists():
+        raise ValueError(f"out must not be a run itself, but {root} has a config.json: choose another --out.")
+    for path in sorted(root.glob("seed-*")):
+        seed, run = path.name.removeprefix("seed-"), RunDirectory(path)
+        if seed.isdecimal() and run.config_path.is_file():
+            run.check_same(plan.config(int(seed)), whatever=("seed",))
+
+
+def default_directory(plan: Plan) -> Path:
+    """Where runs go if nobody says."""
+    return Path("runs") / run_name(plan.environment_name, plan.method, plan.preset)
+
+
+def run_name(environment_name: str, method: str, preset: str) -> str:
+    """Name of the directory of all seeds."""
+    return f"{environment_name.replace(':', '-')}-{method}-{preset}"
+
+
+@lru_cache(maxsize=8)
+def _programs(trainer: Trainer) -> tuple[Wrapped, Wrapped]:
+    """Start and chunk over stacked seeds, traced once for all groups of seeds that share a trainer."""
+    start = jax.jit(jax.vmap(trainer.init), compiler_options=RUNS_ONCE)
+    return start, jax.jit(jax.vmap(trainer.train_chunk), donate_argnums=0, compiler_options=RUNS_LONG)
+
+
+class GenerationJob(Job):
+    """Training of some seeds of a plan, as the shared loop sees it."""
+
+    def __init__(self, plan: Plan, seeds: tuple[int, ...]) -> None:
+        self.plan = plan
+        self.seeds = seeds
+        self.title = f"{plan.environment_name} {plan.method}"
+        self.num_chunks = plan.settings.num_chunks
+        self.steps_per_chunk = plan.settings.steps_per_chunk
+        self.start, self.train_chunk = _programs(plan.trainer)
+
+    def init(self) -> TrainState:
+        return self.start(jnp.stack([jax.random.key(seed) for seed in self.seeds]))
+
+    def advance(self, chunk: int, state: TrainState) -> tuple[TrainState, tuple[Metrics, PyTree]]:
+        state, metrics = self.train_chunk(state)
+        return state, (metrics, state.rule)
+
+    def over(self, state: TrainState) -> list[bool]:
+        return (np.asarray(jax.vmap(self.plan.trainer.progress)(state)) >= 1.0).tolist()
+
+    def rows_written(self, chunk: int, state: TrainState) -> list[int]:
+        return (np.asarray(state.update) // self.plan.settings.updates_per_chunk).tolist()
+
+    def row(self, chunk: int, report: tuple[Metrics, PyTree]) -> dict[str, Any]:
+        return metrics_row(self.plan.environment, self.plan.settings, chunk, *report)
+
+    def trouble(self, report: tuple[Metrics, PyTree]) -> str | None:
+        metrics, _ = report
+        rates = "learning_rate, critic_learning_rate or multiplier_learning_rate"
+        return trouble(np.asarray(metrics.tally.returns), bool(metrics.finite), rates, self.plan.environment)
+
+    def status(self, rows: list[dict[str, Any]]) -> str:
+        """For example: self-play 8.9  cross-play 4.1  found 4 of 4 x3, 3 of 4 x1."""
+        words = f"self-play {mean_known(rows, 'self_play_return')}  cross-play {mean_known(rows, 'cross_play_return')}"
+        size = len(coverage_set(self.plan.environment))
+        if not size:
+            return words
+        times = np.bincount([row["coverage_found"] for row in rows])
+        found = [f"{n} of {size}" + f" x{times[n]}" * (len(rows) > 1) for n in reversed(range(len(times))) if times[n]]
+        return f"{words}  found {', '.join(found)}"
+
+    def finish(self, seed: int, directory: RunDirectory, state: TrainState, seconds: float) -> None:
+        """Write the policies, the figures and the summary."""
+        from coverset.reports.figures import draw_run  # here, so that no training waits for matplotlib
+
+        plan = self.plan
+        about = signed({"env": plan.environment_name, "env_parameters": plan.env_parameters, "seed": seed})
+        population = _population(state)
+        save_population(directory.policies_path, population, about)
+        key = jax.random.fold_in(jax.random.key(seed), EVALUATION_STREAM)
+        env_steps = int(state.update) * plan.settings.steps_per_update
+        summary = {
+            "env": plan.environment_name,
+            "method": plan.method,
+            "preset": plan.preset,
+            "seed": seed,
+            "population_size": plan.settings.population_size,
+            "env_steps": env_steps,
+            "train_seconds": round(seconds, 3),
+            "steps_per_second": round(env_steps / seconds) if seconds else None,
+            **measure_population(
+                key, plan.environment, population, margin=plan.settings.margin, discount=plan.settings.discount
+            ),
+        }
+        draw_run(directory.path, summary)
+        write_json(directory.summary_path, summary)
+
+
+def mean_known(rows: list[dict[str, Any]], name: str) -> str:
+    """The mean over seeds of a field that may be unknown."""
+    known = [row[name] for row in rows if row[name] is not None]
+    return f"{np.mean(known):.2f}" if known else "-"
+
+
+def _population(state: TrainState) -> Population:
+    networks = state.learner.networks
+    return Population(NetworkPolicy(networks.best_responses), NetworkPolicy(networks.teammates))

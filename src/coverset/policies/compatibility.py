@@ -1,0 +1,54 @@
+"""Whether somebody's policy fits an environment, found out before anything runs."""
+
+import operator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from coverset.checks import raised
+from coverset.envs.base import Environment
+from coverset.policy import Policy
+from coverset.types import Percept, PyTree
+
+
+def check_policy(who: str, policy: Policy, environment: Environment, *, seat: int) -> None:
+    """Let a policy act once at the start of an episode; a ValueError that starts with `who` tells of a misfit."""
+    key = jax.random.key(0)
+    observation = environment.observe(environment.reset(key))[seat]
+    percept = Percept(observation, jnp.float32(0.0), jnp.bool_(True))
+    try:
+        memory = policy.initial_memory()
+        _, remembered = jax.eval_shape(policy.act, key, percept, memory)
+        action, _ = policy.act(key, percept, memory)
+    except Exception as error:  # whatever an agent of others may raise
+        raise ValueError(f"{who} does not fit the environment: {raised(error)}.") from error
+    _check_memory(who, jax.eval_shape(policy.initial_memory), remembered)
+    if jnp.shape(action) != () or not jnp.issubdtype(jnp.result_type(action), jnp.integer):
+        raise ValueError(f"{who} must choose a whole number, got {action!r}.")
+    check_action(who, int(action), environment.num_actions[seat])
+
+
+def check_action(who: str, action: Any, num_actions: int) -> int:
+    """The number of an action, which an array of one element may hold; raises unless there is such an action."""
+    alone = isinstance(action, np.ndarray | jax.Array) and action.size == 1
+    try:
+        number = operator.index(action.item() if alone else action)
+    except TypeError:
+        number = -1
+    if not 0 <= number < num_actions:
+        raise ValueError(f"{who} must choose an action from 0 to {num_actions - 1}, got {action!r}.")
+    return number
+
+
+def _check_memory(who: str, initial: PyTree, remembered: PyTree) -> None:
+    """Raise unless memory keeps its tree, shapes and types over a step: no loop can carry another."""
+    wanted = f"{who} must hand on a memory of the form that initial_memory gives"
+    if jax.tree.structure(initial) != jax.tree.structure(remembered):
+        raise ValueError(f"{wanted}, {jax.tree.structure(initial)}, got {jax.tree.structure(remembered)}.")
+    for (path, before), after in zip(jax.tree.leaves_with_path(initial), jax.tree.leaves(remembered), strict=True):
+        if (before.shape, before.dtype) != (after.shape, after.dtype):
+            shapes = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in (before, after)]
+            place = f" at {jax.tree_util.keystr(path)}" if path else ""
+            raise ValueError(f"{wanted}, {shapes[0]}{place}, got {shapes[1]}.")

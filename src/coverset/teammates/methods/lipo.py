@@ -1,0 +1,24 @@
+"""LIPO (Charakorn et al. 2023): self-play minus alpha times cross-play.
+
+The sum over ordered pairs in Rahman, Cui and Stone 2024, Appendix B, would count each cross-play return twice; the
+tables of that appendix count it once, and so do we.
+"""
+
+from dataclasses import dataclass
+
+from coverset.teammates.method import ConstantWeights
+
+
+@dataclass(frozen=True)
+class LIPO(ConstantWeights):
+    """w_ii = 1, w_ij = -alpha."""
+
+    alpha: float
+
+    def self_play_weight(self, population_size: int) -> float:
+        del population_size
+        return 1.0
+
+    def cross_play_weight(self, population_size: int) -> float:
+        del population_size
+        return -self.alpha
