@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities
-from coverset.policies.networks import MLP
+from coverset.policies.networks.dense import MLP
 from coverset.teammates.collect import Logits
 from coverset.teammates.networks import Networks
 from coverset.teammates.pair_grid import PairGrid

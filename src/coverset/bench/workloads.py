@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from coverset.adhoc.pool import PartnerPool
 from coverset.pipeline.generate import GenerationJob, Plan
 from coverset.pipeline.train import AgentJob, AgentPlan
-from coverset.policies.networks import NetworkPolicy
+from coverset.policies.actor import ActorPolicy, dense_policy
 from coverset.presets import train_settings
 from coverset.teammates.networks import init_networks
 from coverset.teammates.trainer import ON_THE_GRID, Arithmetic, Trainer
@@ -46,13 +46,13 @@ def training_chunks(plan: Plan, settings: dict[str, Any]) -> tuple[Chunks, Agent
     job = AgentJob(agent, seeds, pools)
     chunks = Chunks(job.init(), lambda state: job.train_chunk(state, job.pools), job.steps_per_chunk * len(seeds))
     teammate = pools[0].kinds[0]
-    assert isinstance(teammate, NetworkPolicy)
+    assert isinstance(teammate, ActorPolicy)
     return chunks, agent, teammate.mlp.sizes
 
 
 def _untrained_teammates(plan: Plan, seed: int) -> PartnerPool:
     networks = init_networks(jax.random.key(seed), plan.environment, plan.settings)
-    return PartnerPool((NetworkPolicy(networks.teammates),))
+    return PartnerPool((dense_policy(networks.teammates),))
 
 
 def update_chunks(plan: Plan, arithmetic: Arithmetic = ON_THE_GRID) -> Chunks:

@@ -26,7 +26,7 @@ from scipy.special import softmax
 from coverset.certificates.contract import Clock, check_resets, find_clock, read_program, state_bytes
 from coverset.envs.base import Environment
 from coverset.envs.conformance import check_initial_states
-from coverset.policies.networks import NetworkPolicy
+from coverset.policies.actor import ActorPolicy
 from coverset.types import Outcome, PyTree
 
 MOST_STATES = 100_000
@@ -266,7 +266,7 @@ def _tables(environment: Environment, states: PyTree, rows: list[_Row]) -> dict[
     }
 
 
-def action_probabilities(policies: NetworkPolicy, game: FiniteGame, *, seat: int) -> Float[np.ndarray, "K O a"]:
+def action_probabilities(policies: ActorPolicy, game: FiniteGame, *, seat: int) -> Float[np.ndarray, "K O a"]:
     """pi(a | o) of stacked memoryless policies for every observation of the game."""
     mlp, actions = policies.mlp, game.next_state.shape[1 + seat]
     wanted = (game.observations.shape[1], actions)

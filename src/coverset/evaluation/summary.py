@@ -11,12 +11,12 @@ from coverset.evaluation.cross_play import (
     affordable_trials,
     constraint_gaps,
     cross_play,
-    member_count,
     named_gaps,
     violated,
 )
 from coverset.evaluation.kinds import describe_kinds
 from coverset.policies.population import Population
+from coverset.policies.stacked import count_members
 from coverset.runs.storage import rounded
 from coverset.types import PRNGKey
 
@@ -32,7 +32,7 @@ def measure_population(
     Rows are best responses, columns teammates, in every matrix.
     """
     key, swapped_key = jax.random.split(key)
-    trials = affordable_trials(TRIALS, environment.horizon, pairs=member_count(population.teammates) ** 2)
+    trials = affordable_trials(TRIALS, environment.horizon, pairs=count_members(population.teammates) ** 2)
     played = cross_play(key, environment, *population, trials=trials, discount=discount)
     returns = np.asarray(played.returns)[..., 0]
     pair_returns = np.asarray(played.discounted_returns)[..., 0].mean(axis=-1)

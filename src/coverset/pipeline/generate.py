@@ -22,7 +22,7 @@ from coverset.evaluation.conventions import coverage_set
 from coverset.evaluation.summary import measure_population
 from coverset.loggers.base import find_logs
 from coverset.pipeline.loop import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job, Reporter, claim, train_seeds, trouble
-from coverset.policies.networks import NetworkPolicy
+from coverset.policies.actor import dense_policy
 from coverset.policies.population import Population, save_population
 from coverset.presets import generate_settings
 from coverset.reports.records import run_summary
@@ -266,4 +266,4 @@ def mean_known(rows: list[dict[str, Any]], name: str) -> str:
 
 def _population(state: TrainState) -> Population:
     networks = state.learner.networks
-    return Population(NetworkPolicy(networks.best_responses), NetworkPolicy(networks.teammates))
+    return Population(dense_policy(networks.best_responses), dense_policy(networks.teammates))

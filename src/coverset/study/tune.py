@@ -22,10 +22,11 @@ import numpy as np
 from coverset.checks import at_least, one_of, positive
 from coverset.envs.base import Environment
 from coverset.evaluation.conventions import coverage_set
-from coverset.evaluation.cross_play import affordable_trials, cross_play, member_count
+from coverset.evaluation.cross_play import affordable_trials, cross_play
 from coverset.partners import read_run
 from coverset.pipeline.generate import check_seeds, run_name
 from coverset.policies.population import Population
+from coverset.policies.stacked import count_members
 from coverset.reports.records import run_summary
 from coverset.runs.directory import RunDirectory
 from coverset.runs.storage import rounded, write_json
@@ -223,7 +224,7 @@ def regrets(environment: Environment, populations: Mapping[float, list[Populatio
     best = []
     for number, population in enumerate(everybody):
         key = jax.random.fold_in(jax.random.key(TUNING_STREAM), number)
-        pairs = member_count(population.best_responses) * member_count(teammates)
+        pairs = count_members(population.best_responses) * count_members(teammates)
         trials = affordable_trials(TRIALS, environment.horizon, pairs=pairs)
         played = cross_play(key, environment, population.best_responses, teammates, trials=trials)
         best.append(np.asarray(played.returns).mean(axis=(2, 3)).max(axis=0))

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from coverset.envs.base import Environment, autoreset
 from coverset.learning.losses import log_probabilities, sample_actions
 from coverset.learning.vectorised import over_grid
-from coverset.policies.networks import MLP
+from coverset.policies.networks.dense import MLP
 from coverset.teammates.networks import Networks
 from coverset.teammates.pair_grid import PairGrid
 from coverset.types import Outcome, PairMatrix, PRNGKey, PyTree

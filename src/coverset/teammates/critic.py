@@ -1,13 +1,11 @@
 """The centralised critic V^{i,-j} of Algorithm 1."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from coverset.policies.network import Network, NetworkSpec, network_class
-from coverset.types import PRNGKey, PyTree
+from coverset.types import PRNGKey
 
 
 class PairCritic(eqx.Module):

@@ -6,8 +6,10 @@ from typing import NamedTuple
 import jax
 
 from coverset.envs.base import Environment
-from coverset.policies.networks import MLP, POLICY_HEAD_SCALE, PairCritic
+from coverset.policies.network import POLICY_HEAD_SCALE
+from coverset.policies.networks.dense import MLP
 from coverset.settings import GenerateSettings
+from coverset.teammates.critic import PairCritic
 from coverset.types import PRNGKey
 
 

@@ -14,9 +14,10 @@ from jaxtyping import Array, Float, Int
 from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities
 from coverset.learning.optimiser import ADAM, adam_step
 from coverset.learning.returns import advantages
-from coverset.policies.networks import MLP, PairCritic
+from coverset.policies.networks.dense import MLP
 from coverset.settings import GenerateSettings
 from coverset.teammates.collect import Steps
+from coverset.teammates.critic import PairCritic
 from coverset.teammates.networks import Networks
 from coverset.teammates.pair_grid import PairGrid
 from coverset.types import PairMatrix, PRNGKey, PyTree, Scalar

@@ -24,9 +24,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from coverset.envs.base import Environment
 from coverset.learning.optimiser import explore_then_settle
-from coverset.policies.networks import PairCritic
 from coverset.settings import GenerateSettings
 from coverset.teammates.collect import Logits, Playing, Steps, Tally, collect, grid_logits, start_playing
+from coverset.teammates.critic import PairCritic
 from coverset.teammates.method import PairWeightRule, violated
 from coverset.teammates.networks import init_networks
 from coverset.teammates.pair_grid import PairGrid

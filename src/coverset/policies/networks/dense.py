@@ -53,9 +53,7 @@ class MLP(Network):
         return cls(weights=weights, biases=tuple(jnp.zeros(size) for size in sizes[1:]))
 
     @classmethod
-    def _with_fourier_features(
-        cls, key: PRNGKey, sizes: Sequence[int], head_scale: float, bandwidth: float
-    ) -> "MLP":
+    def _with_fourier_features(cls, key: PRNGKey, sizes: Sequence[int], head_scale: float, bandwidth: float) -> "MLP":
         key, weight_key, phase_key = jax.random.split(key, 3)
         rest = cls.create(key, sizes[1:], head_scale)
         weight = bandwidth / (2.0 * math.pi) * jax.random.normal(weight_key, tuple(sizes[:2]))
