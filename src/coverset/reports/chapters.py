@@ -10,11 +10,11 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from coverset.adhoc.registry import TITLES
 from coverset.reports.records import AgentRecord, Content, RunRecord
 
 METHOD_NAMES = {"lbrdiv": "L-BRDiv", "brdiv": "BRDiv", "lipo": "LIPO", "independent": "Independent"}
 """As the paper writes them, in the order of its figures; methods of others come after, under their own names."""
-LEARNER_NAMES = {"rl2": "RL²", "feedforward": "feed-forward", "plastic": "PLASTIC-Policy"}
 ENVIRONMENT_ORDER = ("matrix", "reaching", "weighted-reaching", "foraging")
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Chapter:
     def learners(self) -> tuple[str, ...]:
         """Those with anything to show."""
         found = {learner for method in self.methods for learner in (*method.agents, *method.evaluations)}
-        return tuple(sorted(found, key=lambda name: _place(name, LEARNER_NAMES)))
+        return tuple(sorted(found, key=lambda name: _place(name, TITLES)))
 
     @property
     def reference(self) -> Method:
@@ -88,7 +88,7 @@ class Chapter:
 
 def learner_name(learner: str) -> str:
     """As the report writes it."""
-    return LEARNER_NAMES.get(learner, learner)
+    return TITLES.get(learner, learner)
 
 
 def make_chapters(runs: Iterable[RunRecord], members: Callable[[Content], Sequence[str]]) -> tuple[Chapter, ...]:
