@@ -23,6 +23,8 @@ from coverset.evaluation.summary import measure_population
 from coverset.loggers.base import find_logs
 from coverset.pipeline.loop import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job, Reporter, claim, train_seeds, trouble
 from coverset.policies.population import save_population
+from coverset.policies.stacked import count_members
+from coverset.presets import resolve_generation
 from coverset.reports.records import run_summary
 from coverset.runs.directory import RunDirectory, threads, versions
 from coverset.runs.storage import write_json

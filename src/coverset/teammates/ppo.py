@@ -184,15 +184,15 @@ def seat_batch(
         weighted = weighted / (advantage_scales(grid, advantage, shares)[seat][:, None] + SMALLEST_SCALE)
     if settings.normalise_pair_weights:
         weighted = weighted / largest_weights(weights.T if seat else weights)[:, None]
-    fields = (
-        view(steps.observations[..., seat, :]),
-        view(steps.actions[..., seat]),
-        view(steps.log_p[..., seat]),
-        weighted,
-        view(shares),
-        view(steps.fresh) if recurrent else None,
+    return SeatBatch(
+        observations=members_first(view(steps.observations[..., seat, :])),
+        actions=members_first(view(steps.actions[..., seat])),
+        log_p=members_first(view(steps.log_p[..., seat])),
+        weighted_advantage=members_first(weighted),
+        share=members_first(view(shares)),
+        fresh=members_first(view(steps.fresh)) if recurrent else None,
+        memory=memory,
     )
-    return SeatBatch(*(None if field is None else members_first(field) for field in fields), memory)  # pyright: ignore[reportArgumentType]
 
 
 def critic_batch(

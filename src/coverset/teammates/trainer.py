@@ -3,7 +3,7 @@
     collect    every best response i plays with every teammate j on the pair grid
     estimate   the critic V^{i,-j} gives advantages, its target network the critic's targets
     improve    each policy ascends sum_ij w_ij A_ij, the critic descends its squared error
-    restart    a pair that cannot separate from another gets fresh networks, in presets that ask for it (not in the paper)
+    restart    a pair that cannot separate from another gets fresh networks, if a preset asks for it (not in the paper)
     update     the method moves w by the critic's estimate of the pair returns
 
 `train_chunk` is one compiled dispatch. All that it carries is in `TrainState`, and all of that is arrays, so it can be
