@@ -4,12 +4,15 @@ What only one method or learner needs is a field of that method or learner, in i
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any, get_type_hints
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar, get_type_hints
 
 from coverset.checks import at_least, between, finite, of_type, one_of, positive
 
 VALUE_STATES = ("initial", "batch")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,3 +207,12 @@ def check_types(settings: Any) -> None:
         of_type(name, value, annotation)
         if isinstance(value, list):
             object.__setattr__(settings, name, tuple(value))
+
+
+def build_checked(cls: type[T], values: Mapping[str, Any]) -> T:
+    """A method's or learner's frozen record of settings from plain values, as JSON gives them, checked one by one."""
+    hints = {field.name: get_type_hints(cls)[field.name] for field in fields(cls)}  # pyright: ignore[reportArgumentType]
+    for name, value in values.items():
+        one_of(f"a setting of {cls.__name__}", name, hints)
+        of_type(name, value, hints[name])
+    return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})

@@ -1,7 +1,7 @@
 """The one interface of every network: dense, convolutional or recurrent, for actors and critics alike.
 
-Observations reach a network as flat vectors; one that reads images restores their shape from its specification. Networks
-are written for any leading batch axes and are stacked over members by `vmap`.
+Observations reach a network as flat vectors; one that reads images restores their shape from its specification.
+Networks are written for any leading batch axes and are stacked over members by `vmap`.
 """
 
 import abc
@@ -80,10 +80,13 @@ class Network(eqx.Module):
         self,
         inputs: Float[Array, "T *b d"],
         memory: PyTree,
-        fresh: Bool[Array, "T *b"],
+        fresh: Bool[Array, "T *b"] | None,
         context: Float[Array, "..."] | float = 0.0,
     ) -> Float[Array, "T *b o"]:
-        """The outputs of a whole rollout that starts with `memory`, which is cleared before each `fresh` step."""
+        """The outputs of a whole rollout that starts with `memory`, which is cleared before each `fresh` step.
+
+        Networks without memory are called with `fresh` None.
+        """
 
 
 def clear_memory(memory: PyTree, initial: PyTree, fresh: Bool[Array, "*b"]) -> PyTree:
@@ -93,6 +96,12 @@ def clear_memory(memory: PyTree, initial: PyTree, fresh: Bool[Array, "*b"]) -> P
         return jnp.where(fresh.reshape(fresh.shape + (1,) * (old.ndim - fresh.ndim)), new, old)
 
     return jax.tree.map(choose, initial, memory)
+
+
+def initial_memories(stacked: Network, *batch: int) -> PyTree:
+    """The initial memory of any member of a stack of networks, with these leading axes."""
+    member = jax.tree.map(lambda x: x[0], stacked)
+    return member.initial_memory(*batch)
 
 
 def network_class(kind: str) -> type[Network]:

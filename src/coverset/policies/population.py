@@ -13,7 +13,7 @@ FORMAT = "coverset population 2"
 
 
 class Population(NamedTuple):
-    """Best responses and teammates; arrays have a leading axis of members. Pair i is best response i with teammate i."""
+    """Best responses and teammates, with a leading axis of members. Pair i is best response i with teammate i."""
 
     best_responses: ActorPolicy
     teammates: ActorPolicy

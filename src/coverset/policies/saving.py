@@ -18,6 +18,7 @@ from coverset.checks import shown
 from coverset.policies.network import NETWORKS, Network, NetworkSpec, network_class
 from coverset.runs.storage import DamagedFile, check_fields
 from coverset.runs.trust import check_trusted
+from coverset.settings import build_checked
 from coverset.types import PyTree
 
 LARGEST_SIZE = 2**24
@@ -104,8 +105,8 @@ def read_network_template(path: Path, metadata: Mapping[str, Any], record: Any) 
         fourier_bandwidth=float,
         head_scale=float,
     )
-    names = NetworkSpec.__dataclass_fields__
-    spec = NetworkSpec(**{name: tuple(v) if isinstance(v := record[name], list) else v for name in names})
+    values: dict[str, Any] = {name: record[name] for name in NetworkSpec.__dataclass_fields__}
+    spec = build_checked(NetworkSpec, values)
     sizes = (*spec.input_shape, spec.num_outputs, *spec.hidden_sizes, spec.memory_size)
     if len(sizes) > MOST_LAYERS or min(sizes) < 1 or max(sizes) > LARGEST_SIZE:
         raise DamagedFile(f"{path} describes a network of sizes {shown(sizes)}.")

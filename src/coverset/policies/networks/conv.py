@@ -49,7 +49,7 @@ class Conv(Network):
         self,
         inputs: Float[Array, "T *b d"],
         memory: PyTree,
-        fresh: Bool[Array, "T *b"],
+        fresh: Bool[Array, "T *b"] | None,
         context: Float[Array, "..."] | float = 0.0,
     ) -> Float[Array, "T *b o"]:
         return self._apply(inputs, context)

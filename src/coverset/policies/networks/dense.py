@@ -87,7 +87,7 @@ class MLP(Network):
         self,
         inputs: Float[Array, "T *b d"],
         memory: PyTree,
-        fresh: Bool[Array, "T *b"],
+        fresh: Bool[Array, "T *b"] | None,
         context: Float[Array, "..."] | float = 0.0,
     ) -> Float[Array, "T *b o"]:
         return self(inputs, context)

@@ -1,7 +1,7 @@
 """Recurrent networks: dense layers, a recurrent cell, a linear head.
 
-The encoder's last layer computes the cell's gates from the input for a whole rollout in one product; only what depends on
-memory goes step by step.
+The encoder's last layer computes the cell's gates from the input for a whole rollout in one product; only what depends
+on memory goes step by step.
 """
 
 import abc
@@ -61,9 +61,10 @@ class RecurrentNetwork(Network):
         self,
         inputs: Float[Array, "T *b d"],
         memory: PyTree,
-        fresh: Bool[Array, "T *b"],
+        fresh: Bool[Array, "T *b"] | None,
         context: Float[Array, "..."] | float = 0.0,
     ) -> Float[Array, "T *b o"]:
+        assert fresh is not None
         initial = self.initial_memory(*fresh.shape[1:])
 
         def advance(memory: PyTree, step) -> tuple[PyTree, Float[Array, "*b m"]]:
