@@ -1,7 +1,6 @@
 """Classes by name: built-in ones from a table, installed ones by entry point, any other as `module:Class`."""
 
 from collections.abc import Mapping
-from dataclasses import fields
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -45,22 +44,6 @@ def class_name(cls: type, built_in: Mapping[str, str], what: str) -> str:
     place = f"{cls.__module__}:{cls.__qualname__}"
     names = {**{place: name for name, place in _installed(what).items()}, **{p: n for n, p in built_in.items()}}
     return names.get(place, place)
-
-
-def split_settings(given: Mapping[str, Any], *owners: type) -> list[dict[str, Any]]:
-    """Deal settings out to the dataclasses that have fields of these names, in the order of `owners`.
-
-    Raises:
-      ValueError: none of them has such a field; the sentence names the nearest one.
-    """
-    names = [[field.name for field in fields(owner)] for owner in owners]
-    known = [name for own in names for name in own]
-    for name in given:
-        if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else f" Known are {', '.join(known)}."
-            raise ValueError(f"There is no setting '{name}'.{hint}")
-    return [{name: given[name] for name in own if name in given} for own in names]
 
 
 def _installed(what: str) -> dict[str, str]:

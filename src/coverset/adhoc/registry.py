@@ -1,17 +1,13 @@
-"""Learners by name: the one table that names them, and what becomes of a name.
-
-A learner is one file; besides this table nothing outside of that file names it.
-"""
+"""Learners by name: a new one is one file, and one line here if it is built in."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, get_type_hints
+from dataclasses import asdict, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
 
-from coverset.checks import of_type
-from coverset.extending import class_name, load_class, split_settings
+from coverset.extending import class_name, load_class
 from coverset.runs.storage import jsonable
 from coverset.runs.trust import foreign_names, note_named
-from coverset.settings import TrainSettings, check_types
+from coverset.settings import TrainSettings, build_checked
 
 if TYPE_CHECKING:
     from coverset.adhoc.learner import Learner
@@ -21,16 +17,15 @@ LEARNERS = {
     "feedforward": "coverset.adhoc.learners.feedforward:Feedforward",
     "plastic": "coverset.adhoc.learners.plastic:Plastic",
 }
-"""Built-in learners by name; entry points of the group `coverset.learners` and `module:Class` name any other."""
 TITLES = {"rl2": "RL²", "feedforward": "feed-forward", "plastic": "PLASTIC-Policy"}
 """What reports call them; any other learner is called by its name."""
 
 
 def learner_class(name: str) -> "type[Learner]":
-    """The class of a learner by its name.
+    """The class of a learner by its name, its entry point in the group `coverset.learners`, or as `module:Class`.
 
     Raises:
-      ValueError: there is no such class, or its settings cannot be told from those that all learners share.
+      ValueError: there is no such class, or it is no frozen dataclass of settings of its own.
     """
     from coverset.adhoc.learner import Learner
 
@@ -44,39 +39,9 @@ def learner_class(name: str) -> "type[Learner]":
     return found
 
 
-def learner_name(learner: "str | Learner") -> str:
-    """The name under which `learner_class` finds a learner's class again."""
-    return learner if isinstance(learner, str) else class_name(type(learner), LEARNERS, "learner")
-
-
-def agent_folder(learner: str) -> str:
-    """Name of the directory, below that of a seed, in which a learner's agent lives."""
-    return learner.replace(":", ".")
-
-
-def make_learner(name: str, settings: Mapping[str, Any]) -> "Learner":
-    """A learner from its name and its own settings, as a file or a caller gives them; raises ValueError otherwise."""
-    found = learner_class(name)
-    (own,) = split_settings(settings, found)
-    return _build(found, own)
-
-
-def choose_learner(learner: "str | Learner", overrides: Mapping[str, Any]) -> "tuple[Learner, dict[str, Any]]":
-    """The learner that a user asks for, and those of the settings that all learners share.
-
-    From now on files may name it too.
-
-    Args:
-      learner: a name, or the learner itself.
-      overrides: settings by name, the learner's own and fields of `TrainSettings`.
-    """
-    found = learner_class(learner) if isinstance(learner, str) else type(learner)
-    shared, own = split_settings(overrides, TrainSettings, found)
-    chosen = _build(found, own) if isinstance(learner, str) else replace(learner, **own)  # pyright: ignore[reportArgumentType]
-    check_types(chosen)
-    named = {"learner": learner_name(learner), "learner_settings": learner_settings(chosen)}
-    note_named(*foreign_names({"env": "matrix", "env_parameters": {}, **named}))
-    return chosen, shared
+def learner_name(learner: "Learner") -> str:
+    """The name under which `learner_class` finds this learner's class again."""
+    return class_name(type(learner), LEARNERS, "learner")
 
 
 def learner_settings(learner: "Learner") -> dict[str, Any]:
@@ -84,8 +49,17 @@ def learner_settings(learner: "Learner") -> dict[str, Any]:
     return jsonable(asdict(learner))  # pyright: ignore[reportArgumentType]
 
 
-def _build(found: "type[Learner]", own: Mapping[str, Any]) -> "Learner":
-    types = get_type_hints(found)
-    for name, value in own.items():
-        of_type(name, value, types[name])
-    return found(**{name: tuple(v) if isinstance(v, list) else v for name, v in own.items()})
+def make_learner(name: str, settings: Mapping[str, Any]) -> "Learner":
+    """A learner with its own settings."""
+    return build_checked(learner_class(name), settings)
+
+
+def allow_learner(learner: "Learner") -> None:
+    """The user has named this learner: for as long as this process lives, files may name it and its networks too."""
+    named = {"learner": learner_name(learner), "learner_settings": learner_settings(learner)}
+    note_named(*foreign_names({"env": "matrix", "env_parameters": {}, **named}))
+
+
+def agent_folder(learner: str) -> str:
+    """Name of the directory, below that of a seed, in which a learner's agent lives."""
+    return learner.replace(":", ".")

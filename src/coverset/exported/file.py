@@ -1,7 +1,8 @@
 """Agents for people without coverset: one step of an agent, weights baked in, as compiled programs in a zip file.
 
-`coverset.exported.archive` lists what stands in the file. The programs are those of `jax.export` and run with jax and
-flatbuffers alone; see docs/study.md for an example. `done` says that the step before ended an episode; at the first
+`coverset.exported.archive` lists what stands in the file, and `coverset.pipeline.export` writes agents and members of
+populations. The programs are those of `jax.export` and run with jax and flatbuffers alone; see docs/study.md for an
+example. `done` says that the step before ended an episode; at the first
 step with a partner memory is the initial one, and neither `done` nor `reward` matters. Memory is a plain tuple of
 arrays.
 
@@ -28,15 +29,12 @@ from jax import export
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Int
 
-from coverset.adhoc.agent import AdHocPolicy, feature_size
-from coverset.adhoc.plastic import PlasticPolicy
 from coverset.adhoc.saved import load_agent_policy
-from coverset.checks import between, one_of, raised
+from coverset.checks import between, raised
 from coverset.envs import registry
 from coverset.exported import programs
 from coverset.exported.archive import PROGRAMS, pack, read_archive
 from coverset.exported.sandbox import Signature, clean_programs
-from coverset.policies.actor import ActorPolicy, dense_policy
 from coverset.policies.compatibility import check_policy
 from coverset.policies.population import FORMAT as POPULATION_FORMAT
 from coverset.policies.population import Population, load_population
@@ -44,39 +42,7 @@ from coverset.policy import Policy
 from coverset.runs.storage import DamagedFile, jsonable, load_tensors, write_bytes
 from coverset.types import Percept, PRNGKey, PyTree
 
-EXPORT_FILE = "agent.zip"
-SEATS = {"best-responses": 0, "teammates": 1}
-"""Halves of a population, and where they sit."""
 PLATFORMS = ("cpu", "cuda", "tpu")
-
-
-def export_agent(
-    agent: str | Path, out: str | Path | None = None, *, role: str | None = None, member: int | None = None
-) -> Path:
-    """Write an agent, or one member of a population, as a file that runs with jax alone.
-
-    Args:
-      agent: the directory or the file of an agent that `train` has written; with `role` and `member`, those of one seed
-        that `generate` has written.
-      out: where to; if not given `agent.zip` beside the agent, or such as `teammate-1.zip` beside the population.
-      role: half of a population, `teammates` or `best-responses`.
-      member: which of them, counted from 1.
-    Returns:
-      The path of the file.
-    """
-    _require_flatbuffers()
-    if (role is None) != (member is None):
-        raise ValueError(f"role and member must be given together or not at all, got {role!r} and {member!r}.")
-    path = Path(agent)
-    if role is None or member is None:
-        file, name = _file(path, "agent.safetensors", "agent", "coverset train"), EXPORT_FILE
-        policy, about = load_agent_policy(file)
-    else:
-        file = _file(path, "policies.safetensors", "population", "coverset generate")
-        name = f"{role.removesuffix('s')}-{member}.zip"
-        policy, about = _member(file, role, member)
-    target = Path(out) if out is not None else file.parent / name
-    return _write("out", target, policy, shape_of(policy), _origin(about))
 
 
 def export_policy(
@@ -93,17 +59,27 @@ def export_policy(
     Returns:
       The path of the file.
     """
-    _require_flatbuffers()
+    require_flatbuffers()
     between("seat", seat, 0, 1)
     environment = registry.make(env, **(env_parameters or {}))
     check_policy("policy", policy, environment, seat=seat)
     parameters = registry.recorded_parameters(env, environment, env_parameters or {})
     about = {"env": env, "env_parameters": jsonable(parameters), "seat": seat}
-    return _write("path", Path(path), policy, (environment.observation_size, environment.num_actions[seat]), about)
+    return write_exported(
+        "path", Path(path), policy, (environment.observation_size, environment.num_actions[seat]), about
+    )
 
 
-def _write(name: str, target: Path, policy: Policy, shape: tuple[int, int], about: dict[str, Any]) -> Path:
-    """Write a policy that reads and chooses among so many, and what it is for."""
+def write_exported(name: str, target: Path, policy: Policy, shape: tuple[int, int], about: dict[str, Any]) -> Path:
+    """Write a policy and what it is for.
+
+    Args:
+      name: what the caller calls `target`, for messages.
+      target: the file.
+      policy: what acts.
+      shape: how many numbers it reads, and among how many actions it chooses.
+      about: environment, parameters and seat that it is for, and whatever else is to be kept.
+    """
     if target.is_dir():
         raise ValueError(f"{name} must be a file, but {target} is a directory.")
     shapes = {"observation_size": shape[0], "num_actions": shape[1]}
@@ -111,41 +87,6 @@ def _write(name: str, target: Path, policy: Policy, shape: tuple[int, int], abou
     parts = _programs(policy, shape[0], start, structure)
     write_bytes(target, pack(parts, tuple(np.asarray(leaf, order="C") for leaf in start), {**shapes, **about}))
     return target
-
-
-def _file(path: Path, name: str, content: str, command: str) -> Path:
-    """The file that a path means, itself or within a directory."""
-    file = path / name if path.is_dir() else path
-    if not file.is_file():
-        raise ValueError(f"{path} holds no {content}: make one with `{command}`.")
-    return file
-
-
-def _member(file: Path, role: str, member: int) -> tuple[Policy, dict[str, Any]]:
-    """One policy of a population, and what it is for: best responses sit in seat 0, teammates in seat 1."""
-    one_of("role", role, SEATS)
-    population, about = load_population(file)
-    stacked: ActorPolicy = getattr(population, role.replace("-", "_"))
-    between("member", member, 1, stacked.mlp.weights[0].shape[0])
-    policy = jax.tree.map(lambda x: x[member - 1], stacked)
-    return policy, {**about, "seat": SEATS[role], "role": role, "member": member}
-
-
-def _origin(about: dict[str, Any]) -> dict[str, Any]:
-    names = ("env", "env_parameters", "seat", "seed", "learner", "role", "member")
-    return {name: about[name] for name in names if name in about}
-
-
-def shape_of(policy: Policy) -> tuple[int, int]:
-    """How many numbers a policy reads, and among how many actions it chooses; stacked or not."""
-    match policy:
-        case AdHocPolicy(actor=actor, num_actions=actions):
-            return actor.encoder.sizes[0] - feature_size(0, actions, recurrent=actor.recurrent), actor.head.sizes[-1]
-        case PlasticPolicy(library=dense_policy(mlp=mlp)) | dense_policy(mlp=mlp):
-            return mlp.sizes[0], mlp.sizes[-1]
-        case ExportedPolicy():
-            return policy.observation_size, policy.num_actions
-    raise TypeError(f"A policy of type {type(policy).__name__} does not tell its shape.")
 
 
 def _programs(policy: Policy, size: int, start: tuple, structure: Any) -> dict[str, bytes]:
@@ -256,7 +197,7 @@ def load_exported(path: str | Path) -> ExportedPolicy:
     Raises:
       DamagedFile: the file is not what they wrote, or its programs do what no step of an agent does.
     """
-    _require_flatbuffers()
+    require_flatbuffers()
     path = Path(path)
     about, memory, parts = read_archive(path)
     start = tuple(jnp.asarray(leaf) for leaf in memory)
@@ -364,7 +305,8 @@ def _batched(call: Callable[..., Any]) -> Callable[..., Any]:
     return step
 
 
-def _require_flatbuffers() -> None:
+def require_flatbuffers() -> None:
+    """Raise ValueError unless exported agents can be written and read."""
     try:
         import flatbuffers  # noqa: F401
     except ImportError as error:

@@ -4,8 +4,8 @@ The numerical part is `adhoc.trainer`; this file finds the partners, and owns th
 agent trained with the teammates of `DIR/seed-N` lives in `DIR/seed-N/LEARNER`.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from jax.stages import Wrapped
 
 from coverset.adhoc.learner import AgentSpec, FittedLearner, Learner, OnPolicyLearner, World, agent_spec
 from coverset.adhoc.pool import PartnerPool
-from coverset.adhoc.registry import agent_folder, choose_learner, learner_name, learner_settings
+from coverset.adhoc.registry import agent_folder, allow_learner, learner_name, learner_settings
 from coverset.adhoc.saved import save_agent
 from coverset.adhoc.trainer import AgentMetrics, AgentState, AgentTrainer, training_schedule
 from coverset.envs.base import Environment
@@ -39,7 +39,7 @@ from coverset.pipeline.loop import (
 from coverset.policies.population import Population
 from coverset.policies.stacked import group_alike, stack
 from coverset.policy import Policy
-from coverset.presets import train_settings
+from coverset.presets import resolve_training
 from coverset.runs.directory import AgentDirectory, RunDirectory, threads, versions
 from coverset.runs.storage import rounded, write_json
 from coverset.runs.trust import signed
@@ -139,7 +139,8 @@ def train(
     runs = {seed: read_run(path) for seed, path in seed_directories(Path(directory), seeds).items()}
     first = next(iter(runs.values()))
     env = first.config["env"]
-    chosen, shared = resolve_training(env, preset, learner, settings, overrides)
+    shared, chosen = resolve_training(env, learner, preset, settings, **overrides)
+    allow_learner(chosen)
     plan = AgentPlan(env, first.environment, chosen, preset, shared, seat, tuple(partners))
     agents: dict[int, RunDirectory] = {
         seed: AgentDirectory(run.path / agent_folder(plan.learner_name)) for seed, run in runs.items()
@@ -167,31 +168,7 @@ def train(
     return [agents[seed].summary() or {} for seed in runs]
 
 
-def resolve_training(
-    environment: str,
-    preset: str,
-    learner: str | Learner,
-    settings: TrainSettings | None = None,
-    overrides: Mapping[str, Any] | None = None,
-) -> tuple[Learner, TrainSettings]:
-    """The learner with its own settings, and the settings that all learners share.
-
-    Args:
-      environment: name of the environment, which decides what the preset holds.
-      preset: `fast` or `paper`.
-      learner: a name or the learner itself.
-      settings: instead of the preset's.
-      overrides: fields of either that replace the others.
-    """
-    chosen, shared = choose_learner(learner, overrides or {})
-    if settings is None:
-        return chosen, train_settings(environment, preset, **shared)
-    return chosen, replace(settings, **shared)
-
-
-def _check_alike(
-    runs: dict[int, GenerationRun], pools: dict[int, PartnerPool], specs: dict[int, AgentSpec]
-) -> None:
+def _check_alike(runs: dict[int, GenerationRun], pools: dict[int, PartnerPool], specs: dict[int, AgentSpec]) -> None:
     """Raise unless all seeds are of one game, with partners of one shape: their agents train in one program."""
     first, *others = runs
     for seed in others:

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from coverset.adhoc.registry import learner_class
 from coverset.checks import of_type, one_of
 from coverset.pipeline.generate import check_seeds, run_name
-from coverset.pipeline.train import LEARNERS
 from coverset.settings import GenerateSettings, TrainSettings
 from coverset.study.units import Certification, Evaluation, Experiment, Generation, Training, Unit
 
@@ -60,11 +60,9 @@ def plan_study(
             raise ValueError(f"{name} must name at least one, got none.")
     check_seeds(seeds)
     check_out(Path(out))
-    for learner in learners:
-        one_of("learner", learner, LEARNERS)
     overrides = {
         "generation": settings_overrides("generation", generation or {}, GenerateSettings),
-        "training": settings_overrides("training", training or {}, TrainSettings),
+        "training": settings_overrides("training", training or {}, TrainSettings, *map(learner_class, learners)),
     }
     units: list[Unit] = []
     for environment in dict.fromkeys(environments):
@@ -85,9 +83,10 @@ def check_out(out: Path) -> None:
         raise ValueError(f"out must be a directory, but {out} is a file.")
 
 
-def settings_overrides(name: str, given: Mapping[str, Any], settings: type) -> dict[str, Any]:
-    """Overrides of settings, checked by name and type; lists, as JSON gives them, become tuples."""
-    known, types = [field.name for field in fields(settings)], get_type_hints(settings)
+def settings_overrides(name: str, given: Mapping[str, Any], *owners: type) -> dict[str, Any]:
+    """Overrides of fields that one of the `owners` has, checked by name and type; lists, as JSON gives them, are tuples."""
+    known = [field.name for owner in owners for field in fields(owner)]
+    types = {name: kind for owner in owners for name, kind in get_type_hints(owner).items()}
     for key, value in given.items():
         one_of(f"{name} setting", key, known)
         of_type(key, value, types[key])

@@ -31,8 +31,8 @@ CERTIFICATION_SECONDS = {"matrix": 1.0, "reaching": 6.0, "weighted-reaching": 6.
 """For each seed."""
 EVALUATION_SECONDS = {"matrix": 1.0}
 """For each seed."""
-PLASTIC_SECONDS = 2.0
-"""For each seed: nothing is trained."""
+FITTING_SECONDS = 2.0
+"""For each seed, where a learner computes its agent without gradients."""
 
 
 def seconds(steps: float, speed: float | None) -> float | None:
