@@ -11,7 +11,7 @@ LONGEST_VALUE = 200
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
 
 
-def raised(error: BaseException) -> str:
+def describe_exception(error: BaseException) -> str:
     """The kind of an error and the first line of what it says, for a sentence about somebody else's code."""
     line = (str(error).strip().splitlines() or [""])[0].rstrip(". ")
     return f"{type(error).__name__}: {line}" if line else type(error).__name__

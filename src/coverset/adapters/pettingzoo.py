@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Int, UInt
 from pettingzoo import ParallelEnv
 
 from coverset.adapters.replay import Moment, Replays, check_reproducible
-from coverset.checks import at_least, one_of, raised
+from coverset.checks import at_least, describe_exception, one_of
 from coverset.envs.base import Environment
 from coverset.envs.registry import call_named, import_named
 from coverset.policies.host_calls import call_host
@@ -277,7 +277,7 @@ def _ask(name: str, made: Any, method: str, *arguments: Any, **named: Any) -> An
     try:
         return getattr(made, method)(*arguments, **named)
     except Exception as error:
-        raise ValueError(f"environment '{name}' failed in {method}: {raised(error)}.") from error
+        raise ValueError(f"environment '{name}' failed in {method}: {describe_exception(error)}.") from error
 
 
 @lru_cache(maxsize=64)
@@ -365,7 +365,9 @@ class _ParallelPlayer:
             with np.errstate(invalid="raise", over="raise"):
                 vector = np.asarray(flatten(space, observation), np.float32)
         except Exception as error:  # whatever numpy may say of what is no array of numbers
-            raise self._fault(method, f"an observation {whose} in {space}", f"but {raised(error)}") from error
+            raise self._fault(
+                method, f"an observation {whose} in {space}", f"but {describe_exception(error)}"
+            ) from error
         if len(vector) != flatdim(space):
             wanted = f"an observation of {flatdim(space)} numbers, as its space says, {whose}"
             raise self._fault(method, wanted, f"got {len(vector)}")

@@ -31,7 +31,7 @@ from jaxtyping import Array, Int
 from coverset.adhoc.agent import AdHocPolicy, feature_size
 from coverset.adhoc.plastic import PlasticPolicy
 from coverset.adhoc.saved import load_agent_policy
-from coverset.checks import between, one_of, raised
+from coverset.checks import between, describe_exception, one_of
 from coverset.envs import registry
 from coverset.exported import programs
 from coverset.exported.archive import PROGRAMS, pack, read_archive
@@ -174,7 +174,9 @@ def _program(function: Callable[..., Any], shapes: tuple) -> export.Exported:
     try:
         return export.export(jax.jit(function, keep_unused=True), platforms=PLATFORMS)(*shapes)
     except Exception as error:  # whatever a policy of others may raise
-        raise ValueError(f"policy cannot be compiled for {', '.join(PLATFORMS)}: {raised(error)}.") from error
+        raise ValueError(
+            f"policy cannot be compiled for {', '.join(PLATFORMS)}: {describe_exception(error)}."
+        ) from error
 
 
 @contextmanager
@@ -302,7 +304,7 @@ def _module(name: str, part: bytes) -> bytes:
     try:
         return bytes(Exported.GetRootAs(part).MlirModuleSerializedAsNumpy())
     except Exception as error:  # flatbuffers raises whatever its bytes lead it to
-        raise programs.Refused(f"{name} cannot be read: {raised(error)}") from error
+        raise programs.Refused(f"{name} cannot be read: {describe_exception(error)}") from error
 
 
 @lru_cache(maxsize=16)
@@ -327,7 +329,9 @@ def _check_for(program: export.Exported, shapes: tuple, agents: int) -> None:
         lowered: Any = jax.jit(program.call).lower(*shapes).compiler_ir("stablehlo")
         refined = refine_polymorphic_shapes(lowered)
     except Exception as error:  # whatever jax and its compiler find
-        raise programs.Refused(f"has sizes that cannot be found for {agents} agents: {raised(error)}") from error
+        raise programs.Refused(
+            f"has sizes that cannot be found for {agents} agents: {describe_exception(error)}"
+        ) from error
     programs.check_module(refined, agents)
 
 
