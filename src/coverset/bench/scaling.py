@@ -1,4 +1,4 @@
-"""How cost grows with the population and with the number of environments, and what the pair grid saves.
+"""Scaling of the cost with the population size and with the number of environments, and the speedup of the pair grid.
 
 All programs train whole updates: rollout, advantages, epochs, and the multiplier step of L-BRDiv at every update.
 """
@@ -8,27 +8,27 @@ from statistics import median
 from typing import Any
 
 from coverset.bench.arithmetic import generation_operations
-from coverset.bench.effort import Effort
-from coverset.bench.gathered import GATHERED
-from coverset.bench.timing import median_ratio, ratios, take_turns
-from coverset.bench.workloads import Chunks, update_chunks
+from coverset.bench.baseline import GATHER_AND_MASK
+from coverset.bench.settings import BenchSettings
+from coverset.bench.timing import compute_ratios, median_ratio, time_interleaved
+from coverset.bench.workloads import Workload, make_update_workload
 from coverset.pipeline.generate import Plan, make_plan
 
 
-def measure_populations(environment: str, effort: Effort, clock: Callable[[], float]) -> list[dict[str, Any]]:
-    """A row for every K: cost of an environment step on the pair grid, and by gathering and masking.
+def measure_populations(environment: str, settings: BenchSettings, clock: Callable[[], float]) -> list[dict[str, Any]]:
+    """A row for every K: cost of an environment step on the pair grid, and with the baseline.
 
-    The number of environments is about the same at each K, so that only the number of policies grows.
+    The number of environments is about the same for each K, so that only the number of policies grows.
     """
-    plans = {k: _population_plan(environment, k, effort) for k in effort.populations}
-    grids = {k: update_chunks(plan) for k, plan in plans.items()}
-    gathered = {k: update_chunks(plans[k], GATHERED) for k in plans if k <= effort.gathered_up_to}
-    work: dict[str, Chunks] = {}
+    plans = {k: _population_plan(environment, k, settings) for k in settings.populations}
+    grids = {k: make_update_workload(plan) for k, plan in plans.items()}
+    gathered = {k: make_update_workload(plans[k], GATHER_AND_MASK) for k in plans if k <= settings.baseline_up_to}
+    work: dict[str, Workload] = {}
     for k in plans:
         work[f"grid {k}"] = grids[k]
         if k in gathered:
             work[f"gathered {k}"] = gathered[k]
-    seconds = take_turns(work, repeats=effort.repeats, clock=clock)
+    seconds = time_interleaved(work, repeats=settings.repeats, clock=clock)
     smallest = min(plans)
     return [
         {
@@ -44,13 +44,13 @@ def measure_populations(environment: str, effort: Effort, clock: Callable[[], fl
     ]
 
 
-def _population_plan(environment: str, population_size: int, effort: Effort) -> Plan:
-    per_pair = max(1, round(effort.grid_envs / population_size**2))
+def _population_plan(environment: str, population_size: int, settings: BenchSettings) -> Plan:
+    per_pair = max(1, round(settings.grid_envs / population_size**2))
     sizes: dict[str, Any] = {"population_size": population_size, "envs_per_pair": per_pair, "extra_self_play": 0}
-    return make_plan(environment, **_one_update(effort), **sizes)
+    return make_plan(environment, **_one_update(settings), **sizes)
 
 
-def _relative_cost(seconds: dict[str, list[float]], grids: dict[int, Chunks], k: int, smallest: int) -> float:
+def _relative_cost(seconds: dict[str, list[float]], grids: dict[int, Workload], k: int, smallest: int) -> float:
     per_chunk = median_ratio(seconds[f"grid {k}"], seconds[f"grid {smallest}"])
     return per_chunk * grids[smallest].steps / grids[k].steps
 
@@ -58,7 +58,7 @@ def _relative_cost(seconds: dict[str, list[float]], grids: dict[int, Chunks], k:
 def _comparison(plan: Plan, seconds: dict[str, list[float]]) -> dict[str, float]:
     k = plan.settings.population_size
     masked, own = (generation_operations(plan.environment, plan.settings, masked=masked) for masked in (True, False))
-    speedups = ratios(seconds[f"gathered {k}"], seconds[f"grid {k}"])
+    speedups = compute_ratios(seconds[f"gathered {k}"], seconds[f"grid {k}"])
     return {
         "grid_speedup": median(speedups),
         "lowest_speedup": min(speedups),
@@ -68,11 +68,11 @@ def _comparison(plan: Plan, seconds: dict[str, list[float]]) -> dict[str, float]
     }
 
 
-def measure_environments(environment: str, effort: Effort, clock: Callable[[], float]) -> list[dict[str, Any]]:
-    """A row for every number of environments in a cell of the preset's grid: throughput."""
-    plans = {n: make_plan(environment, **_one_update(effort), envs_per_pair=n) for n in effort.envs_per_pair}
-    work = {str(n): update_chunks(plan) for n, plan in plans.items()}
-    seconds = take_turns(work, repeats=effort.repeats, clock=clock)
+def measure_environments(environment: str, settings: BenchSettings, clock: Callable[[], float]) -> list[dict[str, Any]]:
+    """A row of throughput for every number of environments per cell."""
+    plans = {n: make_plan(environment, **_one_update(settings), envs_per_pair=n) for n in settings.envs_per_pair}
+    work = {str(n): make_update_workload(plan) for n, plan in plans.items()}
+    seconds = time_interleaved(work, repeats=settings.repeats, clock=clock)
     return [
         {
             "env": environment,
@@ -84,8 +84,8 @@ def measure_environments(environment: str, effort: Effort, clock: Callable[[], f
     ]
 
 
-def _one_update(effort: Effort) -> dict[str, Any]:
-    """The fast preset, one update to a chunk."""
+def _one_update(settings: BenchSettings) -> dict[str, Any]:
+    """Settings of the fast preset with one update per chunk."""
     sizes = ("population_size", "envs_per_pair", "extra_self_play")
-    replaced = {name: value for name, value in effort.generation.items() if name not in sizes}
+    replaced = {name: value for name, value in settings.generation.items() if name not in sizes}
     return {"preset": "fast", "chunk_steps": 1, **replaced}
