@@ -24,9 +24,9 @@ from coverset.evaluation.cross_play import cross_play, member_count
 from coverset.exported.file import export_agent, export_policy, load_exported
 from coverset.partners import load_stacked
 from coverset.pipeline.crossplay import crossplay
-from coverset.policies.guests import HostPolicy
 from coverset.policies.networks import MLP, NetworkPolicy
 from coverset.policies.population import Population, save_population
+from coverset.policies.third_party import HostPolicy
 from coverset.policy import Policy
 from coverset.runs.storage import DamagedFile
 from coverset.types import Percept
