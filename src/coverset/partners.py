@@ -13,10 +13,10 @@ from coverset.adhoc.pool import PartnerPool
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
-from coverset.exported.file import ExportedPolicy, load_saved, shape_of
-from coverset.policies.guests import as_guest, load_guest
+from coverset.exported.file import ExportedPolicy, load_saved, policy_shape
 from coverset.policies.population import Population, load_population
 from coverset.policies.stacked import stack
+from coverset.policies.third_party import load_third_party, wrap_checked
 from coverset.policy import Policy
 from coverset.runs.directory import RunDirectory
 from coverset.runs.storage import check_fields, jsonable, read_record
@@ -100,7 +100,7 @@ def find_partner(run: GenerationRun, name: str, *, seat: int) -> Policy:
     Args:
       name: `teammates` or `best-responses` of this run; `other-seeds`, the teammates of the seeds beside it, in order;
         `heuristics` or one of them; the path of a run, a seed of a run, or an agent; or `module:function`, see
-        `adapters.guests`.
+        `policies.third_party`.
     """
     known = heuristics(run.environment)
     if name == "teammates":
@@ -117,7 +117,7 @@ def find_partner(run: GenerationRun, name: str, *, seat: int) -> Policy:
         stacked = load_stacked(Path(name), run.environment, run.config, seat=seat)
         return fitting(name, stacked, run.environment, seat)
     if ":" in name:
-        return load_guest(name, run.environment, seat=seat)
+        return load_third_party(name, run.environment, seat=seat)
     check_is_no_path(name)
     usable = ["teammates", "best-responses"]
     usable += [OTHER_SEEDS] if other_seeds(run.path) else []
@@ -233,7 +233,7 @@ def check_same_environment(
 
 def check_fits(source: str, policy: Policy, environment: Environment, *, seat: int) -> None:
     """Raise unless a saved policy reads this environment's observations and chooses among a seat's actions."""
-    reads, chooses = shape_of(policy)
+    reads, chooses = policy_shape(policy)
     wanted = environment.observation_size, environment.num_actions[seat]
     if (reads, chooses) != wanted:
         raise ValueError(
@@ -245,4 +245,4 @@ def check_fits(source: str, policy: Policy, environment: Environment, *, seat: i
 def fitting(name: str, policy: Policy, environment: Environment, seat: int) -> Policy:
     """A stacked policy if it fits; an exported one may not do what its file says, so that its actions are checked."""
     check_fits(name, policy, environment, seat=seat)
-    return as_guest(name, policy, environment, seat=seat) if isinstance(policy, ExportedPolicy) else policy
+    return wrap_checked(name, policy, environment, seat=seat) if isinstance(policy, ExportedPolicy) else policy

@@ -1,7 +1,7 @@
-"""Where the time of an update goes. Its parts are compiled each on its own and take turns with the whole.
+"""Breakdown of an update's time. Each part is compiled on its own, and timed interleaved with the whole update.
 
-Some of them hold others: collecting holds the environment, gradients hold the forward pass. What is told is then the
-difference. The compiler may join in the whole what is apart here, so the shares need not add up to 1.
+Some programs contain others: collecting contains the environment, gradients contain the forward pass. Their parts are
+differences. The compiler may fuse in the whole what is separate here, so the shares need not sum to 1.
 """
 
 from collections.abc import Callable
@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from coverset.bench.effort import Effort
-from coverset.bench.timing import take_turns
-from coverset.bench.workloads import update_chunks
+from coverset.bench.settings import BenchSettings
+from coverset.bench.timing import time_interleaved
+from coverset.bench.workloads import make_update_workload
 from coverset.pipeline.generate import make_plan
 from coverset.teammates.collect import Logits, Steps, collect
 from coverset.teammates.networks import Networks
@@ -37,14 +37,14 @@ PARTS = (
 )
 
 
-def measure_parts(environment: str, preset: str, effort: Effort, clock: Callable[[], float]) -> dict[str, Any]:
+def measure_parts(environment: str, preset: str, settings: BenchSettings, clock: Callable[[], float]) -> dict[str, Any]:
     """A row for one environment and preset: seconds of an update of one seed, and the share of each part."""
-    plan = make_plan(environment, preset=preset, **effort.chunked(effort.generation))
+    plan = make_plan(environment, preset=preset, **settings.with_chunk_steps(settings.generation))
     updates = plan.settings.updates_per_chunk
-    # As often as the chunk does updates: a single call of the quickest is over before it can be timed.
-    repeated = {name: _repeated(piece, updates) for name, piece in pieces(plan.trainer).items()}
-    work = {"chunk": update_chunks(plan), **repeated}
-    series = take_turns(work, repeats=effort.repeats, clock=clock)
+    # Each piece runs as many times as the chunk has updates: one call of the fastest is too short to time.
+    repeated = {name: _repeat(piece, updates) for name, piece in compile_pieces(plan.trainer).items()}
+    work = {"chunk": make_update_workload(plan), **repeated}
+    series = time_interleaved(work, repeats=settings.repeats, clock=clock)
     seconds = {name: median(turns) / updates for name, turns in series.items()}
     whole = seconds["chunk"]
     parts = {"dispatch": seconds["dispatch"] / updates, **_differences(seconds)}
@@ -59,7 +59,7 @@ def measure_parts(environment: str, preset: str, effort: Effort, clock: Callable
 
 
 def _differences(seconds: dict[str, float]) -> dict[str, float]:
-    """What each part takes for itself; every piece on its own pays for a dispatch, of which a chunk needs only one."""
+    """Time of each part alone. Every separate piece includes a dispatch, of which a whole chunk needs only one."""
     return {
         "environment": seconds["environment"] - seconds["dispatch"],
         "acting": seconds["collect"] - seconds["environment"],
@@ -72,11 +72,11 @@ def _differences(seconds: dict[str, float]) -> dict[str, float]:
     }
 
 
-def _repeated(piece: Callable[[], PyTree], times: int) -> Callable[[], PyTree]:
+def _repeat(piece: Callable[[], PyTree], times: int) -> Callable[[], PyTree]:
     return lambda: [piece() for _ in range(times)][-1]
 
 
-def pieces(trainer: Trainer) -> dict[str, partial[PyTree]]:
+def compile_pieces(trainer: Trainer) -> dict[str, partial[PyTree]]:
     """Compiled programs for the pieces of `Trainer.update`, with the first rollout of a run as their arguments."""
     grid, s, key = trainer.grid, trainer.settings, jax.random.key(1)
     state: TrainState = jax.jit(trainer.init)(jax.random.key(0))
@@ -94,7 +94,7 @@ def pieces(trainer: Trainer) -> dict[str, partial[PyTree]]:
     batch: Batch = jax.jit(trainer.batch)(state, steps, weights)
     programs: dict[str, tuple[Callable[..., PyTree], tuple[PyTree, ...]]] = {
         "dispatch": (lambda state: state.update + 1, (state,)),
-        "environment": (lambda state: play(state, _indifferent(trainer)), (state,)),
+        "environment": (lambda state: play(state, _uniform_logits(trainer)), (state,)),
         "collect": (lambda state: play(state, trainer.arithmetic.act), (state,)),
         "estimate": (lambda state, steps: estimate(grid, state.learner.networks.critic, steps, s), (state, steps)),
         "batch": (trainer.batch, (state, steps, weights)),
@@ -106,8 +106,8 @@ def pieces(trainer: Trainer) -> dict[str, partial[PyTree]]:
     return {name: partial(jax.jit(program), *arguments) for name, (program, arguments) in programs.items()}
 
 
-def _indifferent(trainer: Trainer) -> Callable[..., Logits]:
-    """Policies that need no arithmetic: every action is as likely as another."""
+def _uniform_logits(trainer: Trainer) -> Callable[..., Logits]:
+    """Uniform policies, which cost no arithmetic."""
 
     def act(networks: Networks, grid: PairGrid, observations: Float[Array, "K B 2 d"]) -> Logits:
         first, second = (jnp.zeros((*observations.shape[:2], actions)) for actions in trainer.environment.num_actions)
@@ -129,7 +129,7 @@ def _gradients(loss: Callable[[Networks], Scalar], networks: Networks) -> Networ
 
 
 def _over_epochs(trainer: Trainer, key: PRNGKey, state: TrainState, batch: Batch, step: Step) -> Networks:
-    """All passes over a rollout by networks that stay as they are, which the compiler must not find out."""
+    """All epochs over a rollout with constant networks, written so that the compiler cannot tell they are constant."""
     s = trainer.settings
     bonuses = jnp.full(s.population_size, s.entropy)
 

@@ -15,8 +15,8 @@ from coverset.envs.base import Environment
 from coverset.evaluation.cross_play import cross_play
 from coverset.evaluation.robustness import EPISODES
 from coverset.evaluation.statistics import Interval, student_interval
+from coverset.pipeline.crossplay_players import ROLES, Players, SavedPolicies, find_players, find_saved
 from coverset.pipeline.generate import LARGEST_SEED
-from coverset.pipeline.sides import ROLES, Saved, Side, find_saved, make_side
 from coverset.runs.storage import rounded
 from coverset.runs.trust import check_record, is_trusted
 
@@ -28,8 +28,8 @@ class CrossPlay:
     """Mean returns of every policy of one side with every policy of the other."""
 
     environment: str
-    first: Side
-    second: Side
+    first: Players
+    second: Players
     returns: Float[np.ndarray, "P Q trials episodes"]
 
     @property
@@ -72,7 +72,7 @@ def crossplay(
 
     Args:
       first: the directory of one seed of a generation run or its policies file; the directory or file of an agent, also
-        of an exported one; `heuristics`; the name of a heuristic; or `module:function`, see `adapters.guests`.
+        of an exported one; `heuristics`; the name of a heuristic; or `module:function`, see `policies.third_party`.
       second: the same.
       env: the environment; needed only where neither side is a path.
       env_parameters: its parameters.
@@ -89,14 +89,16 @@ def crossplay(
     names = (str(first), str(second))
     saved = tuple(find_saved(name) for name in names)
     known_as, environment = _environment(env, env_parameters or {}, saved)
-    sides = [make_side(names[seat], saved[seat], known_as, environment, seat=seat, role=roles[seat]) for seat in (0, 1)]
+    sides = [
+        find_players(names[seat], saved[seat], known_as, environment, seat=seat, role=roles[seat]) for seat in (0, 1)
+    ]
     policies = (side.policies for side in sides)
     played = cross_play(jax.random.key(seed), environment, *policies, trials=trials, episodes=episodes)
     return CrossPlay(known_as["env"], sides[0], sides[1], np.asarray(played.returns, np.float64))
 
 
 def _environment(
-    env: str | None, parameters: dict[str, Any], saved: tuple[Saved | None, ...]
+    env: str | None, parameters: dict[str, Any], saved: tuple[SavedPolicies | None, ...]
 ) -> tuple[Mapping[str, Any], Environment]:
     """The environment that was asked for, or else the one that the paths were made for, with its name and parameters.
 

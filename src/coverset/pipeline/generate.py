@@ -20,7 +20,7 @@ from coverset.envs.base import Environment
 from coverset.envs.conformance import check_environment
 from coverset.evaluation.conventions import coverage_set
 from coverset.evaluation.summary import measure_population
-from coverset.loggers.base import find_logs
+from coverset.loggers.base import find_loggers
 from coverset.pipeline.loop import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job, Reporter, claim, train_seeds, trouble
 from coverset.policies.population import save_population
 from coverset.policies.stacked import count_members
@@ -147,7 +147,7 @@ def generate(
     if not registry.is_built_in(plan.environment):
         check_environment(plan.environment, quick=True)
     check_seeds(seeds)
-    loggers = find_logs(logs)
+    loggers = find_loggers(logs)
     at_least("checkpoint_seconds", checkpoint_seconds, 0)
     root = Path(out) if out is not None else default_directory(plan)
     _check_root(root, plan)

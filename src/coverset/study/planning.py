@@ -1,4 +1,4 @@
-"""The units of a study, checked before the first is begun, and how long they may take."""
+"""Plan a study: build its units, check them before any of them starts, and estimate how long they take."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -17,22 +17,22 @@ METHODS = ("lbrdiv", "brdiv", "lipo")
 
 @dataclass(frozen=True)
 class Estimate:
-    """What is left of a unit."""
+    """Remaining work of a unit."""
 
     name: str
     state: str
     """`done`, `resumes`, `to do` or `not possible`."""
     seconds: float | None
-    """Time left; None where nothing comparable has been measured."""
+    """Estimated time left; None if no comparable run has been measured."""
 
     def to_json(self) -> dict[str, Any]:
-        """As `coverset reproduce --dry-run --json` prints it."""
+        """The record that `coverset reproduce --dry-run --json` prints."""
         return asdict(self)
 
 
 def estimate(unit: Unit) -> Estimate:
-    """Look at a unit's files: what is there, and how long the rest may take."""
-    if unit.obstacle() is not None:
+    """Estimate the remaining work of a unit from its files."""
+    if unit.find_obstacle() is not None:
         return Estimate(unit.name, "not possible", 0.0)
     if unit.is_done():
         return Estimate(unit.name, "done", 0.0)
@@ -51,9 +51,19 @@ def plan_study(
     generation: Mapping[str, Any] | None = None,
     training: Mapping[str, Any] | None = None,
 ) -> list[Unit]:
-    """The units of a study, each behind those it needs; raises ValueError on the first bad choice.
+    """The units of a study, each after its dependencies; raises ValueError on the first invalid argument.
 
-    A place that holds a run of other settings is a bad choice too, so that nothing is begun that cannot be finished.
+    A run directory that holds a run with different settings is invalid too, so a study that starts can finish.
+
+    Args:
+      environments: names as for `generate`.
+      methods: how teammates are generated.
+      learners: which ad hoc agents are trained with them.
+      preset: `fast` or `paper`.
+      seeds: as for `generate`.
+      out: parent directory of all run directories.
+      generation: fields of `GenerateSettings` that replace the preset's.
+      training: fields of `TrainSettings` that replace the preset's.
     """
     for name, given in (("environments", environments), ("methods", methods), ("learners", learners)):
         if not given:
@@ -63,8 +73,8 @@ def plan_study(
     for learner in learners:
         one_of("learner", learner, LEARNERS)
     overrides = {
-        "generation": settings_overrides("generation", generation or {}, GenerateSettings),
-        "training": settings_overrides("training", training or {}, TrainSettings),
+        "generation": parse_overrides("generation", generation or {}, GenerateSettings),
+        "training": parse_overrides("training", training or {}, TrainSettings),
     }
     units: list[Unit] = []
     for environment in dict.fromkeys(environments):
@@ -80,13 +90,13 @@ def plan_study(
 
 
 def check_out(out: Path) -> None:
-    """Raise if runs cannot go below `out`."""
+    """Raise if `out` cannot be a directory."""
     if out.exists() and not out.is_dir():
         raise ValueError(f"out must be a directory, but {out} is a file.")
 
 
-def settings_overrides(name: str, given: Mapping[str, Any], settings: type) -> dict[str, Any]:
-    """Overrides of settings, checked by name and type; lists, as JSON gives them, become tuples."""
+def parse_overrides(name: str, given: Mapping[str, Any], settings: type) -> dict[str, Any]:
+    """Check names and types of setting overrides, and convert JSON lists to tuples."""
     known, types = [field.name for field in fields(settings)], get_type_hints(settings)
     for key, value in given.items():
         one_of(f"{name} setting", key, known)

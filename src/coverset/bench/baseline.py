@@ -1,8 +1,8 @@
-"""The same update without the pair grid: the baseline that `coverset bench` compares with.
+"""The baseline of `coverset bench`: the same update without the pair grid.
 
 Parameters are gathered for every environment, and every policy's loss runs over the data of all policies, masked to its
 own: the plain way to train 2K policies in one program, as public implementations of these methods do. Networks, data
-and gradients are those of the pair grid; only the amount of arithmetic and of memory traffic differs.
+and gradients equal those of the pair grid; only the amount of arithmetic and memory traffic differs.
 """
 
 import jax
@@ -20,7 +20,7 @@ from coverset.types import Scalar
 
 
 def gathered_logits(networks: Networks, grid: PairGrid, observations: Float[Array, "K B 2 d"]) -> Logits:
-    """Every environment with its own copy of its two policies."""
+    """Logits of every environment from its own copy of its two policies' parameters."""
     flat = observations.reshape(-1, *observations.shape[2:])
     rows = _act(networks.best_responses, grid.best_responses().reshape(-1), flat[:, 0])
     columns = _act(networks.teammates, grid.teammates().reshape(-1), flat[:, 1])
@@ -36,7 +36,7 @@ def _act(actors: MLP, member: Int[Array, "N"], observations: Float[Array, "N d"]
 def masked_loss(
     networks: Networks, grid: PairGrid, batch: Batch, bonuses: Float[Array, "*k"], clip: float
 ) -> tuple[Scalar, Losses]:
-    """The value of `mappo.grid_loss`, with actor losses over all data."""
+    """The value of `ppo.grid_loss`, with every actor's loss masked from the data of all actors."""
     row_loss, row_entropy = masked_actor_loss(networks.best_responses, batch.best_responses, bonuses, clip)
     column_loss, column_entropy = masked_actor_loss(networks.teammates, batch.teammates, bonuses, clip)
     value_loss = critic_loss(networks.critic, grid, batch.critic)
@@ -46,7 +46,7 @@ def masked_loss(
 def masked_actor_loss(
     actors: MLP, batch: SeatBatch, bonuses: Float[Array, "*k"], clip: float
 ) -> tuple[Scalar, Float[Array, "K"]]:
-    """The value of `mappo.actor_loss`: each policy on the data of all of them, of which its mask leaves its own."""
+    """The value of `ppo.actor_loss`: each policy is applied to the data of all policies and masked to its own."""
     size, *per_member = batch.actions.shape
     owner = jnp.broadcast_to(jnp.arange(size)[:, None, None], batch.actions.shape)
     flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), batch)
@@ -55,7 +55,7 @@ def masked_actor_loss(
     def one(actor: MLP, member: Int[Array, ""]) -> tuple[Scalar, Scalar]:
         logits = actor(flat.observations)
         own = owner.reshape(-1) == member
-        # Ratios on the data of others may overflow, and 0 * infinity is not 0: they are masked before they are formed.
+        # Ratios on other policies' data may overflow, and 0 * inf is NaN: mask before computing them.
         log_p = jnp.where(own, log_probabilities(logits, flat.actions), flat.log_p)
         gain = clipped_surrogate(log_p, flat.log_p, flat.weighted_advantage, clip=clip)
         mask = own * flat.share / own_count
@@ -65,4 +65,4 @@ def masked_actor_loss(
     return -jnp.sum(gains + bonuses * entropies), entropies
 
 
-GATHERED = Arithmetic(gathered_logits, masked_loss)
+GATHER_AND_MASK = Arithmetic(gathered_logits, masked_loss)
