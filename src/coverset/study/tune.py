@@ -26,7 +26,7 @@ from coverset.evaluation.cross_play import affordable_trials, cross_play, member
 from coverset.partners import read_run
 from coverset.pipeline.generate import check_seeds, run_name
 from coverset.policies.population import Population
-from coverset.reports.records import run_summary
+from coverset.reports.records import read_run_summary
 from coverset.runs.directory import RunDirectory
 from coverset.runs.storage import rounded, write_json
 from coverset.settings import GenerateSettings
@@ -191,7 +191,7 @@ def judge(environment: Environment, experiments: Mapping[float, Experiment]) -> 
     populations: dict[float, list[Population]] = {}
     for alpha, experiment in experiments.items():
         places = [experiment.seed_directory(seed) for seed in experiment.seeds]
-        summaries[alpha] = [run_summary(RunDirectory(place)) for place in places]
+        summaries[alpha] = [read_run_summary(RunDirectory(place)) for place in places]
         populations[alpha] = [read_run(place).population for place in places]
     given_away = regrets(environment, populations)
     return tuple(_candidate(alpha, summaries[alpha], given_away[alpha]) for alpha in experiments)
