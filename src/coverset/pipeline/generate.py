@@ -25,7 +25,7 @@ from coverset.pipeline.loop import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job
 from coverset.policies.population import save_population
 from coverset.policies.stacked import count_members
 from coverset.presets import resolve_generation
-from coverset.reports.records import run_summary
+from coverset.reports.records import read_run_summary
 from coverset.runs.directory import RunDirectory, threads, versions
 from coverset.runs.storage import write_json
 from coverset.runs.trust import foreign_names, is_unsigned, key_path, note_named, signed
@@ -164,7 +164,7 @@ def generate(
         checkpoint_seconds=checkpoint_seconds,
         logs=loggers,
     )
-    return [run_summary(directories[seed]) for seed in seeds]
+    return [read_run_summary(directories[seed]) for seed in seeds]
 
 
 def check_seeds(seeds: Sequence[int]) -> None:

@@ -27,7 +27,7 @@ from coverset.partners import read_run
 from coverset.pipeline.generate import check_seeds, run_name
 from coverset.policies.population import Population
 from coverset.policies.stacked import count_members
-from coverset.reports.records import run_summary
+from coverset.reports.records import read_run_summary
 from coverset.runs.directory import RunDirectory
 from coverset.runs.storage import rounded, write_json
 from coverset.settings import GenerateSettings
@@ -199,7 +199,7 @@ def compare_candidates(environment: Environment, experiments: Mapping[float, Exp
     populations: dict[float, list[Population]] = {}
     for alpha, experiment in experiments.items():
         places = [experiment.seed_directory(seed) for seed in experiment.seeds]
-        summaries[alpha] = [run_summary(RunDirectory(place)) for place in places]
+        summaries[alpha] = [read_run_summary(RunDirectory(place)) for place in places]
         populations[alpha] = [read_run(place).population for place in places]
     regrets = measure_regrets(environment, populations)
     return tuple(_make_candidate(alpha, summaries[alpha], regrets[alpha]) for alpha in experiments)
