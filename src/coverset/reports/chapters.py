@@ -137,8 +137,7 @@ def _drop_repeated_seeds(runs: list[RunRecord], left_out: list[str]) -> list[Run
 
 def _pooling_key(run: RunRecord) -> Hashable:
     """What pooled runs must share. `parallel_seeds` is left out: it only affects the floating-point reduction order."""
-    settings = {name: value for name, value in run.config["settings"].items() if name != "parallel_seeds"}
-    return run.directory, run.method, run.config["preset"], _to_json(settings)
+    return run.directory, run.method, run.config["preset"], _settings_key(run.config, "method_settings")
 
 
 def _make_labels(groups: list[list[RunRecord]]) -> list[str]:
@@ -165,8 +164,13 @@ def _select_comparable_agents(runs: list[RunRecord], left_out: list[str]) -> dic
 
 def _training_key(agent: AgentRecord) -> Hashable:
     config = agent.config
+    return config["preset"], config["seat"], tuple(config["partners"]), _settings_key(config, "learner_settings")
+
+
+def _settings_key(config: Content, own: str) -> str:
+    """Shared settings and the method's or learner's `own`, without those that change no more than reduction order."""
     settings = {name: value for name, value in config["settings"].items() if name != "parallel_seeds"}
-    return config["preset"], config["seat"], tuple(config["partners"]), _to_json(settings)
+    return _to_json({"settings": settings, own: config.get(own, {})})
 
 
 def _select_comparable_evaluations(
