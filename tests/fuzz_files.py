@@ -52,7 +52,7 @@ from coverset.studio.catalogue import Catalogue
 from coverset.studio.files import SafeDirectory
 from coverset.studio.recordings import RecordingStore
 from coverset.studio.records import RunRecords
-from coverset.study.speeds import recorded_speed
+from coverset.study.time_estimates import find_recorded_speed
 from coverset.study.units import Evaluation, Experiment
 from coverset.types import Percept
 from reports.synthetic import write_agent, write_rows, write_run
@@ -165,7 +165,7 @@ class Loaders:
             ),
             f"{SEED}/summary.json": (
                 lambda: show_summary(run),
-                lambda: recorded_speed(self.root / "matrix", "matrix", "fast"),
+                lambda: find_recorded_speed(self.root / "matrix", "matrix", "fast"),
                 *pages,
             ),
             f"{SEED}/metrics.jsonl": (run.rows, lambda: run.rewind(CHUNK, 2), *pages),

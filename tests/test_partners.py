@@ -12,7 +12,7 @@ from coverset.adhoc.saved import save_agent
 from coverset.cli.main import run
 from coverset.exported.file import export_agent
 from coverset.partners import find_partner, other_seeds, read_run, seed_directories
-from coverset.pipeline.sides import find_saved, make_side
+from coverset.pipeline.crossplay_players import find_players, find_saved
 from coverset.policies.stacked import count_members
 from toy_run import untrained
 
@@ -106,7 +106,7 @@ def test_an_agent_keeps_to_its_seat_where_seats_differ(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="was trained for seat 0, and the seats of 'matrix' are not alike"):
         find_partner(here, agent, seat=1)
     with pytest.raises(ValueError, match="was trained for seat 0, and the seats of 'matrix' are not alike"):
-        make_side(agent, find_saved(agent), here.config, here.environment, seat=1, role="teammates")
+        find_players(agent, find_saved(agent), here.config, here.environment, seat=1, role="teammates")
 
 
 def test_an_agent_takes_the_other_seat_where_seats_are_alike(matrix: Path) -> None:

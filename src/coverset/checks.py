@@ -11,8 +11,8 @@ LONGEST_VALUE = 200
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
 
 
-def raised(error: BaseException) -> str:
-    """The kind of an error and the first line of what it says, for a sentence about somebody else's code."""
+def describe_exception(error: BaseException) -> str:
+    """The exception's type and the first line of its message, for an error message about third-party code."""
     line = (str(error).strip().splitlines() or [""])[0].rstrip(". ")
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 

@@ -20,10 +20,10 @@ from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
 from coverset.exported.file import ExportedPolicy, load_saved
-from coverset.policies.compatibility import shape_of
-from coverset.policies.guests import as_guest, load_guest
+from coverset.policies.compatibility import policy_shape
 from coverset.policies.population import Population, load_population
 from coverset.policies.stacked import count_members, stack, take_member
+from coverset.policies.third_party import load_third_party, wrap_checked
 from coverset.policy import Policy
 from coverset.runs.directory import RunDirectory
 from coverset.runs.storage import check_fields, jsonable, read_record
@@ -148,7 +148,7 @@ def find_group(name: str, game: Game, *, seat: int, role: str = "teammates") -> 
 
     Args:
       name: `heuristics` or one of them; the path of a run, a seed of a run, an agent or an exported agent; or
-        `module:function`, see `policies.guests`. Where the game has a run, also `teammates` or `best-responses` of it,
+        `module:function`, see `policies.third_party`. Where the game has a run, also `teammates` or `best-responses` of it,
         and `other-seeds`, the teammates of the seeds beside it, in order.
       game: what is played.
       seat: where the policies sit.
@@ -165,7 +165,7 @@ def find_group(name: str, game: Game, *, seat: int, role: str = "teammates") -> 
     if Path(name).exists():
         return _fitting_group(_saved_group(Path(name), game, seat, role), game, seat)
     if ":" in name:
-        return Group(name, load_guest(name, game.environment, seat=seat), (name,))
+        return Group(name, load_third_party(name, game.environment, seat=seat), (name,))
     check_is_no_path(name)
     raise ValueError(_unknown(name, game, known))
 
@@ -222,7 +222,7 @@ def _fitting_group(group: Group, game: Game, seat: int) -> Group:
     check_fits(group.source, group.policies, game.environment, seat=seat)
     if not isinstance(group.policies, ExportedPolicy):
         return group
-    return replace(group, policies=as_guest(group.source, group.policies, game.environment, seat=seat))
+    return replace(group, policies=wrap_checked(group.source, group.policies, game.environment, seat=seat))
 
 
 def read_saved(path: Path) -> Saved:
@@ -332,7 +332,7 @@ def check_same_environment(
 
 def check_fits(source: str, policy: Policy, environment: Environment, *, seat: int) -> None:
     """Raise unless a saved policy reads this environment's observations and chooses among a seat's actions."""
-    reads, chooses = shape_of(policy)
+    reads, chooses = policy_shape(policy)
     wanted = environment.observation_size, environment.num_actions[seat]
     if (reads, chooses) != wanted:
         raise ValueError(

@@ -115,7 +115,7 @@ def test_a_second_study_in_the_same_place_is_told_so(tmp_path: Path, capfd) -> N
         assert run(arguments(tmp_path)) == 3
         printed = capfd.readouterr()
         assert printed.out == ""
-        wanted = f"Another `coverset reproduce` is at work in {place}: wait for it, or stop it. Nothing was begun."
+        wanted = f"Another `coverset reproduce` is working in {place}: wait for it, or stop it. Nothing was started."
         assert printed.err == f"coverset: {wanted}\n"
         assert [path.name for path in place.iterdir()] == [reproduce.LOCK]
         with reproduce.held(tmp_path / "matrix-lipo-fast"):

@@ -9,7 +9,7 @@ import pytest
 from coverset.cli.main import run
 from coverset.envs.matrix import MatrixGame
 from coverset.envs.registry import NEEDED, make, recorded_parameters
-from coverset.policies.guests import load_guest
+from coverset.policies.third_party import load_third_party
 
 BROKEN = {
     "syntax": ("def game(:\n", r"but SyntaxError: .*"),
@@ -29,7 +29,7 @@ def test_a_module_that_cannot_be_imported_is_named(kind: str, tmp_path: Path, mo
     with pytest.raises(ValueError, match=rf"^environment '{name}' must name an importable module:function, {cause}\.$"):
         make(name)
     with pytest.raises(ValueError, match=rf"^partner '{name}' must name an importable module:function, {cause}\.$"):
-        load_guest(name, MatrixGame(), seat=1)
+        load_third_party(name, MatrixGame(), seat=1)
 
 
 @pytest.mark.parametrize(

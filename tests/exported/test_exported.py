@@ -25,10 +25,10 @@ from coverset.exported.file import export_agent, export_policy, load_exported
 from coverset.partners import load_stacked
 from coverset.pipeline.crossplay import crossplay
 from coverset.policies.actor import dense_policy
-from coverset.policies.guests import HostPolicy
 from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population, save_population
 from coverset.policies.stacked import count_members
+from coverset.policies.third_party import HostPolicy
 from coverset.policy import Policy
 from coverset.runs.storage import DamagedFile
 from coverset.types import Percept

@@ -68,7 +68,7 @@ def test_heuristics_agents_and_exported_agents(saved: Path) -> None:
 
 
 def test_agents_of_ones_own(saved: Path) -> None:
-    played = coverset.crossplay(saved / "seed-0", "guest_agents:made", trials=2, episodes=1)
+    played = coverset.crossplay(saved / "seed-0", "third_party_agents:made", trials=2, episodes=1)
     np.testing.assert_allclose(played.means, [[PAYOFFS[0][2]], [PAYOFFS[1][2]]])
 
 

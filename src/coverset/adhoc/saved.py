@@ -17,7 +17,7 @@ import numpy as np
 from coverset.adhoc.learner import AgentSpec, Learner, StackSpec
 from coverset.adhoc.registry import LEARNERS, learner_name, learner_settings, make_learner
 from coverset.checks import positive, shown
-from coverset.policies.compatibility import shape_of
+from coverset.policies.compatibility import policy_shape
 from coverset.policies.population import check_format
 from coverset.policies.saving import (
     LARGEST_SIZE,
@@ -68,7 +68,7 @@ def load_agent_policy(path: Path) -> tuple[Policy, dict[str, Any]]:
     check_roles(path, tensors, (ROLE,))
     _check_all_used(path, tensors, template)
     policy = fill_template(path, ROLE, tensors, template)
-    shape_of(policy)
+    policy_shape(policy)
     return policy, about
 
 

@@ -123,7 +123,7 @@ def main(arguments: list[str]) -> int:
     """Parse, run, print."""
     command = read_options(Bench, arguments, command="bench", description=DESCRIPTION)
 
-    from coverset.bench.effort import FULL, QUICK
+    from coverset.bench.settings import FULL, QUICK
     from coverset.bench.suite import BUILT_IN, bench
 
     out = command.out or Path("runs") / "bench"
@@ -131,11 +131,11 @@ def main(arguments: list[str]) -> int:
         record = bench(
             command.env or BUILT_IN,
             presets=command.preset,
-            effort=QUICK if command.quick else FULL,
+            settings=QUICK if command.quick else FULL,
             clock=command.clock,
             coverage=command.coverage,
             out=out,
-            starting=lambda words: status.update(f"Measuring {words}"),
+            on_start=lambda words: status.update(f"Measuring {words}"),
         )
     if command.json:
         print(json.dumps(record))

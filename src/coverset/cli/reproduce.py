@@ -15,7 +15,7 @@ from coverset.cli.options import read_options
 from coverset.cli.shared import FAILED, IN_USE, enable_compilation_cache, key_values, seed_list, stop_on_interrupt
 
 if TYPE_CHECKING:
-    from coverset.study.engine import Engine
+    from coverset.study.engine import StudyEngine
     from coverset.study.planning import Estimate
     from coverset.study.reproduce import Study
 
@@ -92,7 +92,7 @@ def main(arguments: list[str]) -> int:
     return stop.exit_code if study.stopped else FAILED if study.failed else IN_USE if study.in_use else 0
 
 
-def _engine(command: Reproduce) -> "Engine":
+def _engine(command: Reproduce) -> "StudyEngine":
     from coverset.checks import one_of
 
     one_of("engine", command.engine, ("local", "ray"))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from coverset.cli.progress import TrainingProgress
 from coverset.pipeline.loop import Reporter
-from coverset.study.engine import Outcome, State, StudyReporter
+from coverset.study.engine import StudyReporter, UnitOutcome, UnitState
 
 
 class StudyProgress(TrainingProgress, StudyReporter):
@@ -19,17 +19,17 @@ class StudyProgress(TrainingProgress, StudyReporter):
         super().__enter__()
         return self
 
-    def of_unit(self, name: str) -> Reporter:
+    def unit_reporter(self, name: str) -> Reporter:
         """A bar of the unit's own, among the others."""
         if name not in self.side_by_side:
             self.side_by_side[name] = unit = TrainingProgress(quiet=True, should_stop=self.stop_asked)
             unit.bar = self.bar
         return self.side_by_side[name]
 
-    def unit_finished(self, outcome: Outcome) -> None:
+    def unit_finished(self, outcome: UnitOutcome) -> None:
         self.side_by_side.pop(outcome.name, self).clear()
-        if outcome.state in (State.FAILED, State.IN_USE):
-            what = "failed" if outcome.state is State.FAILED else "is left alone"
+        if outcome.state in (UnitState.FAILED, UnitState.IN_USE):
+            what = "failed" if outcome.state is UnitState.FAILED else "is left alone"
             print(f"coverset: {outcome.name} {what}: {outcome.error}", file=sys.stderr)
         elif not self.bar.disable and outcome.seconds is not None:
             self.bar.console.print(f"{outcome.name}: {outcome.state} after {duration(outcome.seconds)}")

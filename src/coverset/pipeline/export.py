@@ -5,7 +5,7 @@ from pathlib import Path
 from coverset.adhoc.saved import load_agent_policy
 from coverset.exported.file import require_flatbuffers, write_exported
 from coverset.partners import AGENT_FILE, POLICIES_FILE, SEATS, find_member
-from coverset.policies.compatibility import shape_of
+from coverset.policies.compatibility import policy_shape
 from coverset.policies.population import load_population
 
 EXPORT_FILE = "agent.zip"
@@ -42,7 +42,7 @@ def export_agent(
         about = {**about, "seat": SEATS[role], "role": role, "member": member}
     target = Path(out) if out is not None else file.parent / name
     kept = {name: about[name] for name in KEPT if name in about}
-    return write_exported("out", target, policy, shape_of(policy), kept)
+    return write_exported("out", target, policy, policy_shape(policy), kept)
 
 
 def _file(path: Path, name: str, content: str, command: str) -> Path:

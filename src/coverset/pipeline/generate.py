@@ -20,12 +20,12 @@ from coverset.envs.base import Environment
 from coverset.envs.conformance import check_environment
 from coverset.evaluation.conventions import coverage_set
 from coverset.evaluation.summary import measure_population
-from coverset.loggers.base import find_logs
+from coverset.loggers.base import find_loggers
 from coverset.pipeline.loop import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job, Reporter, claim, train_seeds, trouble
 from coverset.policies.population import save_population
 from coverset.policies.stacked import count_members
 from coverset.presets import resolve_generation
-from coverset.reports.records import run_summary
+from coverset.reports.records import read_run_summary
 from coverset.runs.directory import RunDirectory, threads, versions
 from coverset.runs.storage import write_json
 from coverset.runs.trust import foreign_names, is_unsigned, key_path, note_named, signed
@@ -147,7 +147,7 @@ def generate(
     if not registry.is_built_in(plan.environment):
         check_environment(plan.environment, quick=True)
     check_seeds(seeds)
-    loggers = find_logs(logs)
+    loggers = find_loggers(logs)
     at_least("checkpoint_seconds", checkpoint_seconds, 0)
     root = Path(out) if out is not None else default_directory(plan)
     _check_root(root, plan)
@@ -164,7 +164,7 @@ def generate(
         checkpoint_seconds=checkpoint_seconds,
         logs=loggers,
     )
-    return [run_summary(directories[seed]) for seed in seeds]
+    return [read_run_summary(directories[seed]) for seed in seeds]
 
 
 def check_seeds(seeds: Sequence[int]) -> None:

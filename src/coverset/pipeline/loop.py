@@ -17,7 +17,7 @@ import numpy as np
 
 from coverset.envs.base import Environment
 from coverset.envs.registry import parameters_of
-from coverset.loggers.base import MetricsLog
+from coverset.loggers.base import MetricsLogger
 from coverset.runs.directory import GROUP, RunDirectory, remove_new, to_tensors
 from coverset.runs.storage import DamagedFile, read_json, write_json
 from coverset.types import PyTree
@@ -137,7 +137,7 @@ def train_seeds(
     *,
     together: int,
     checkpoint_seconds: float,
-    logs: Sequence[Callable[[], MetricsLog]] = (),
+    logs: Sequence[Callable[[], MetricsLogger]] = (),
 ) -> None:
     """Train all seeds that are not done, some of them side by side, and finish each.
 
@@ -220,7 +220,7 @@ def run_job(
     reporter: Reporter,
     *,
     checkpoint_seconds: float,
-    logs: Sequence[Callable[[], MetricsLog]] = (),
+    logs: Sequence[Callable[[], MetricsLogger]] = (),
 ) -> tuple[list[PyTree], float]:
     """Train to the end. Returns the state of every seed, and seconds per seed.
 
@@ -265,7 +265,7 @@ def run_job(
 
 @contextmanager
 def _opened(
-    directories: dict[int, RunDirectory], makers: Sequence[Callable[[], MetricsLog]]
+    directories: dict[int, RunDirectory], makers: Sequence[Callable[[], MetricsLogger]]
 ) -> Iterator[Callable[[dict[int, dict[str, Any]]], None]]:
     """Give a function that writes rows by their seeds, to `metrics.jsonl` first, and close all logs in the end."""
     logs = {seed: [make() for make in makers] for seed in directories}

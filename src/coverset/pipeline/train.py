@@ -23,7 +23,7 @@ from coverset.adhoc.trainer import AgentMetrics, AgentState, AgentTrainer, train
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
 from coverset.evaluation.cross_play import affordable_trials, cross_play
-from coverset.loggers.base import find_logs
+from coverset.loggers.base import find_loggers
 from coverset.partners import AGENT_FILE, GenerationRun, find_partners, read_run, seed_directories
 from coverset.pipeline.loop import (
     CHECKPOINT_SECONDS,
@@ -133,7 +133,7 @@ def train(
     Returns:
       The content of the agents' `summary.json`, in the order of the seeds.
     """
-    loggers = find_logs(logs)
+    loggers = find_loggers(logs)
     if seat not in (0, 1):
         raise ValueError(f"seat must be 0 or 1, got {seat}.")
     runs = {seed: read_run(path) for seed, path in seed_directories(Path(directory), seeds).items()}
