@@ -148,8 +148,8 @@ def find_group(name: str, game: Game, *, seat: int, role: str = "teammates") -> 
 
     Args:
       name: `heuristics` or one of them; the path of a run, a seed of a run, an agent or an exported agent; or
-        `module:function`, see `policies.third_party`. Where the game has a run, also `teammates` or `best-responses` of it,
-        and `other-seeds`, the teammates of the seeds beside it, in order.
+        `module:function`, see `policies.third_party`. Where the game has a run, also `teammates` or `best-responses` of
+        it, and `other-seeds`, the teammates of the seeds beside it, in order.
       game: what is played.
       seat: where the policies sit.
       role: which half of a population a path means.
