@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from coverset.envs.extensions import oracles as oracles
     from coverset.envs.registry import make as make
     from coverset.envs.registry import names as environment_names
-    from coverset.exported.file import export_agent as export_agent
     from coverset.exported.file import export_policy as export_policy
     from coverset.exported.file import load_exported as load_exported
     from coverset.pipeline.certify import certify_runs as certify
     from coverset.pipeline.crossplay import crossplay as crossplay
     from coverset.pipeline.evaluate import evaluate as evaluate
+    from coverset.pipeline.export import export_agent as export_agent
     from coverset.pipeline.generate import generate as generate
     from coverset.pipeline.report import report as report
     from coverset.pipeline.train import train as train
@@ -59,7 +59,7 @@ _PUBLIC = {
     "draw_scene": "coverset.envs.extensions:draw_scene",
     "environment_names": "coverset.envs.registry:names",
     "evaluate": "coverset.pipeline.evaluate:evaluate",
-    "export_agent": "coverset.exported.file:export_agent",
+    "export_agent": "coverset.pipeline.export:export_agent",
     "export_policy": "coverset.exported.file:export_policy",
     "generate": "coverset.pipeline.generate:generate",
     "heuristics": "coverset.envs.extensions:heuristics",

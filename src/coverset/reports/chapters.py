@@ -10,11 +10,11 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from coverset.adhoc.registry import TITLES
 from coverset.reports.records import AgentRecord, Content, RunRecord
 
 METHOD_NAMES = {"lbrdiv": "L-BRDiv", "brdiv": "BRDiv", "lipo": "LIPO", "independent": "Independent"}
 """Display names from the paper, in the order of its figures; other methods follow under their own names."""
-LEARNER_NAMES = {"rl2": "RL²", "feedforward": "feed-forward", "plastic": "PLASTIC-Policy"}
 ENVIRONMENT_ORDER = ("matrix", "reaching", "weighted-reaching", "foraging")
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Chapter:
     def learners(self) -> tuple[str, ...]:
         """Learners with at least one finished or evaluated agent."""
         found = {learner for method in self.methods for learner in (*method.agents, *method.evaluations)}
-        return tuple(sorted(found, key=lambda name: _rank(name, LEARNER_NAMES)))
+        return tuple(sorted(found, key=lambda name: _rank(name, TITLES)))
 
     @property
     def reference(self) -> MethodRuns:
@@ -88,7 +88,7 @@ class Chapter:
 
 def learner_name(learner: str) -> str:
     """The display name of a learner."""
-    return LEARNER_NAMES.get(learner, learner)
+    return TITLES.get(learner, learner)
 
 
 def make_chapters(runs: Iterable[RunRecord], members: Callable[[Content], Sequence[str]]) -> tuple[Chapter, ...]:

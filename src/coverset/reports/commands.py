@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from coverset.adhoc.registry import LEARNERS
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
 from coverset.extending import is_installed
-from coverset.presets import resolve_generation, train_settings
+from coverset.presets import resolve_generation, resolve_training, train_settings
 from coverset.reports.chapters import Chapter, MethodRuns
 from coverset.reports.records import Content
 from coverset.runs.storage import jsonable
@@ -52,8 +53,7 @@ def _train_command(config: Content, directory: str, env: str) -> str:
         words += ["--partners", *config["partners"]]
     if config["seat"]:
         words += ["--seat", str(config["seat"])]
-    options = _setting_options(config, "learner_settings", lambda: asdict(train_settings(env, config["preset"])))
-    return shlex.join(words + options)
+    return shlex.join(words + _setting_options(config, "learner_settings", lambda: _training_defaults(config, env)))
 
 
 def _evaluate_command(record: Content, learner: str, directory: str, generated: Content) -> str:
@@ -79,6 +79,14 @@ def _generation_defaults(config: Content) -> dict[str, Any]:
         return {}
     settings, method = resolve_generation(config["env"], config["method"], config["preset"])
     return {**asdict(settings), **asdict(method)}  # pyright: ignore[reportArgumentType]
+
+
+def _training_defaults(config: Content, env: str) -> dict[str, Any]:
+    """The preset's settings; none of a learner that only an import could tell of."""
+    if not is_installed("learner", config["learner"], LEARNERS):
+        return asdict(train_settings(env, config["preset"]))
+    settings, learner = resolve_training(env, config["learner"], config["preset"])
+    return {**asdict(settings), **asdict(learner)}  # pyright: ignore[reportArgumentType]
 
 
 def _setting_options(config: Content, own: str, preset: Callable[[], dict[str, Any]]) -> list[str]:

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from coverset.adhoc.registry import learner_class
 from coverset.checks import of_type, one_of
 from coverset.pipeline.generate import check_seeds, run_name
-from coverset.pipeline.train import LEARNERS
 from coverset.settings import GenerateSettings, TrainSettings
 from coverset.study.units import Certification, Evaluation, Experiment, Generation, Training, Unit
 from coverset.teammates.registry import method_class
@@ -72,11 +72,9 @@ def plan_study(
             raise ValueError(f"{name} must name at least one, got none.")
     check_seeds(seeds)
     check_out(Path(out))
-    for learner in learners:
-        one_of("learner", learner, LEARNERS)
     overrides = {
         "generation": parse_overrides("generation", generation or {}, GenerateSettings, *map(method_class, methods)),
-        "training": parse_overrides("training", training or {}, TrainSettings),
+        "training": parse_overrides("training", training or {}, TrainSettings, *map(learner_class, learners)),
     }
     units: list[Unit] = []
     for environment in dict.fromkeys(environments):
