@@ -7,7 +7,7 @@ Networks are written for any leading batch axes and are stacked over members by 
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -54,7 +54,7 @@ class Network(eqx.Module):
 
     @classmethod
     @abc.abstractmethod
-    def build(cls, key: PRNGKey, spec: NetworkSpec) -> Self:
+    def build(cls, key: PRNGKey, spec: NetworkSpec) -> "Network":
         """Draw an untrained network."""
 
     def initial_memory(self, *batch: int) -> PyTree:
