@@ -29,14 +29,10 @@ class Discriminated(Method):
     def weights(self, state):
         return state["identity"]
 
-    def bonus(self, parameters, state, steps, networks):
-        """Teammate j of every environment of cell (i, j) is told apart by its action."""
-        columns = state["identity"].shape[1]
-        per_pair = steps.reward.shape[2] // columns
-        teammate = jnp.repeat(jnp.arange(columns), per_pair)
-        guesses = jax.nn.log_softmax(parameters)[steps.actions[..., 1]]
-        right = jnp.take_along_axis(guesses, jnp.broadcast_to(teammate, steps.reward.shape)[..., None], axis=-1)
-        return self.bonus_weight * (right[..., 0] + jnp.log(float(columns)))
+    def bonus(self, parameters, state, rollout):
+        guesses = jax.nn.log_softmax(parameters)[rollout.steps.actions[..., 1]]
+        right = jnp.sum(guesses * jax.nn.one_hot(rollout.grid.teammates(), rollout.grid.columns), axis=-1)
+        return self.bonus_weight * (right + jnp.log(float(rollout.grid.columns)))
 
     def loss(self, parameters, state, batch, logits):
         own = jax.nn.one_hot(batch.teammates.actions, parameters.shape[0]) @ jax.nn.log_softmax(parameters)
