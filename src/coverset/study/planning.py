@@ -40,6 +40,11 @@ def estimate(unit: Unit) -> Estimate:
     return Estimate(unit.name, "resumes" if unit.has_begun() else "to do", None if left is None else round(left, 1))
 
 
+def total_seconds(plan: Sequence[Estimate]) -> float:
+    """Estimated time left of all units whose time is known."""
+    return round(sum(row.seconds for row in plan if row.seconds is not None), 1)
+
+
 def plan_study(
     environments: Sequence[str],
     *,
