@@ -31,7 +31,7 @@ def test_the_demo_ends_in_the_report_and_its_findings(tmp_path, monkeypatch, cap
     assert demo.main(["--out", str(out)]) == 0
     printed = capsys.readouterr().out
     assert "RL² agents trained with L-BRDiv teammates earn most" in printed
-    assert f"The report: {out / 'report' / 'index.html'}" in printed
+    assert f"Report: {out / 'report' / 'index.html'}" in printed
     assert (out / "report" / "index.html").is_file()
     assert (out / "cross-play.png").is_file()
     assert not earlier.exists()

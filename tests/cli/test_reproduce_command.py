@@ -143,7 +143,7 @@ def test_a_unit_on_which_a_command_is_at_work_is_no_failure(tmp_path: Path, capf
         (["matrxi"], "Did you mean 'matrix'?"),
         (["matrix", "--methods"], "methods must name at least one"),
         (["matrix", "--methods", "brdif"], "Did you mean 'brdiv'?"),
-        (["matrix", "--seeds", "a"], "seeds must be whole numbers"),
+        (["matrix", "--seeds", "a"], "seeds must be non-negative integers"),
         (["matrix", "--generation", "total_steps"], "generation must be given as NAME=VALUE"),
         (["matrix", "--generation", "total_steps=many"], "total_steps must be a whole number, got 'many'"),
         (["matrix", "--training", "total_steps=0"], "total_steps must be at least 1"),

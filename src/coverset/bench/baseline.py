@@ -36,7 +36,15 @@ def _act(actors: MLP, member: Int[Array, "N"], observations: Float[Array, "N d"]
 def masked_loss(
     networks: Networks, grid: PairGrid, batch: Batch, bonuses: Float[Array, "*k"], clip: float
 ) -> tuple[Scalar, Losses]:
-    """The value of `ppo.grid_loss`, with every actor's loss masked from the data of all actors."""
+    """The value of `ppo.grid_loss`, with every actor's loss masked from the data of all actors.
+
+    Args:
+      networks: actors and critic.
+      grid: the pair grid that the batch comes from.
+      batch: a minibatch of all pairs.
+      bonuses: entropy weight of each pair.
+      clip: clipping range of the probability ratio.
+    """
     row_loss, row_entropy = masked_actor_loss(networks.best_responses, batch.best_responses, bonuses, clip)
     column_loss, column_entropy = masked_actor_loss(networks.teammates, batch.teammates, bonuses, clip)
     value_loss = critic_loss(networks.critic, grid, batch.critic)

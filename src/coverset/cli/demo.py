@@ -64,9 +64,9 @@ def _remove_earlier_demo(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise ValueError(f"out must be a directory, but {out} is a file.")
     found = [path for path in sorted(out.glob("*")) if not path.match(TEMPORARY) and path.name != MARK]
-    ours = (*RUNS, "report", PICTURE) if (out / MARK).is_file() else ()
+    removable = (*RUNS, "report", PICTURE) if (out / MARK).is_file() else ()
     for path in found:
-        if path.name not in ours:
+        if path.name not in removable:
             raise ValueError(
                 f"out must be new, empty or an earlier demo, but {out} holds {path.name}: choose another --out."
             )

@@ -26,6 +26,13 @@ class TrustOptions:
 def read_options(record: Callable[..., T], arguments: list[str], *, command: str, description: str, **kwargs: Any) -> T:
     """Parse the arguments of a command, and trust the code that `--trust` names; `--help` prints and exits.
 
+    Args:
+      record: the dataclass of the options.
+      arguments: the words after the command.
+      command: name of the command.
+      description: text of `--help`.
+      **kwargs: further arguments of `tyro.cli`.
+
     Raises:
       ValueError: an option is unknown, has no value, or has a value of the wrong type.
     """

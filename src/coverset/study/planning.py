@@ -1,7 +1,8 @@
 """Plan a study: build its units, check them before any of them starts, and estimate how long they take."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from itertools import product
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -73,25 +74,27 @@ def plan_study(
     for name, given in (("environments", environments), ("methods", methods), ("learners", learners)):
         if not given:
             raise ValueError(f"{name} must name at least one, got none.")
-    check_seeds(seeds)
-    check_out(Path(out))
     for learner in learners:
         one_of("learner", learner, LEARNERS)
+    check_seeds(seeds)
+    check_out(Path(out))
     overrides = {
         "generation": parse_overrides("generation", generation or {}, GenerateSettings),
         "training": parse_overrides("training", training or {}, TrainSettings),
     }
     units: list[Unit] = []
-    for environment in dict.fromkeys(environments):
-        for method in dict.fromkeys(methods):
-            place = Path(out) / run_name(environment, method, preset)
-            experiment = Experiment(environment, method, preset, tuple(seeds), place, **overrides)
-            units += [Generation(experiment), Certification(experiment)]
-            for learner in dict.fromkeys(learners):
-                units += [Training(experiment, learner), Evaluation(experiment, learner)]
+    for environment, method in product(dict.fromkeys(environments), dict.fromkeys(methods)):
+        place = Path(out) / run_name(environment, method, preset)
+        experiment = Experiment(environment, method, preset, tuple(seeds), place, **overrides)
+        units += _experiment_units(experiment, dict.fromkeys(learners))
     for unit in units:
         unit.check()
     return units
+
+
+def _experiment_units(experiment: Experiment, learners: Iterable[str]) -> list[Unit]:
+    agents = [unit for learner in learners for unit in (Training(experiment, learner), Evaluation(experiment, learner))]
+    return [Generation(experiment), Certification(experiment), *agents]
 
 
 def check_out(out: Path) -> None:
