@@ -41,7 +41,8 @@ from coverset.pipeline.certify import _read as read_to_certify
 from coverset.pipeline.generate import make_plan
 from coverset.pipeline.loop import Clock, seed_groups
 from coverset.pipeline.report import make_document, read_study
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.actor import dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population, load_population, save_population
 from coverset.policy import Policy
 from coverset.reports.records import run_summary
@@ -84,7 +85,7 @@ def make_study(root: Path) -> None:
         recurrent = jnp.asarray(numbers(3, gates))
         actor = MemoryNetwork(network(reads, 4, gates), recurrent, network(3, 3), learner == "rl2")
         save_agent(seed / learner / "agent.safetensors", AdHocPolicy(actor, 3, 0.5), about)
-    library = NetworkPolicy(network(1, 4, 3, stacked=(2,)))
+    library = dense_policy(network(1, 4, 3, stacked=(2,)))
     save_population(seed / "policies.safetensors", Population(library, library), about)
     save_agent(agent / "agent.safetensors", PlasticPolicy(library, jnp.arange(3.0), jnp.zeros((2, 2, 4))), about)
     episode = {"actions": [[0, 1], [2, 2]], "rewards": [0.0, 6.0], "return": 6.0, "oracle": 10.0}

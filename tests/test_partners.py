@@ -10,10 +10,10 @@ import pytest
 from coverset.adhoc.agent import AdHocPolicy, create_actor
 from coverset.adhoc.saved import save_agent
 from coverset.cli.main import run
-from coverset.evaluation.cross_play import member_count
 from coverset.exported.file import export_agent
 from coverset.partners import find_partner, other_seeds, read_run, seed_directories
 from coverset.pipeline.crossplay_players import find_players, find_saved
+from coverset.policies.stacked import count_members
 from toy_run import untrained
 
 ONE_SIDED = {"payoffs": [[3.0, 0.0], [1.0, 2.0]]}
@@ -184,11 +184,11 @@ def test_agents_of_another_shape_are_refused(
 def test_files_of_policies_are_known_by_what_is_in_them(matrix: Path) -> None:
     here = read_run(matrix / "seed-0")
     population = shutil.copy(matrix / "seed-1" / "policies.safetensors", matrix / "pop.bin")
-    assert member_count(find_partner(here, str(population), seat=1)) == 2
+    assert count_members(find_partner(here, str(population), seat=1)) == 2
     agent = shutil.copy(matrix / "seed-0" / "rl2" / "agent.safetensors", matrix / "policies.safetensors")
-    assert member_count(find_partner(here, str(agent), seat=1)) == 1
+    assert count_members(find_partner(here, str(agent), seat=1)) == 1
     exported = export_agent(matrix / "seed-0" / "rl2", matrix / "other" / "policies.safetensors")
-    assert member_count(find_partner(here, str(exported), seat=1)) == 1
+    assert count_members(find_partner(here, str(exported), seat=1)) == 1
 
 
 def test_files_that_are_cut_off_or_missing_are_told(matrix: Path, misfits, capsys) -> None:

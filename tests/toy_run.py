@@ -8,7 +8,8 @@ import jax
 from coverset.envs import registry
 from coverset.pipeline.generate import make_plan
 from coverset.pipeline.loop import Reporter
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.actor import ActorPolicy, dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population, save_population
 from coverset.runs.storage import write_json
 from coverset.runs.trust import signed
@@ -72,9 +73,9 @@ def untrained(path: Path, name: str, *, width: int = 4, **parameters) -> None:
     config = make_plan(name, env_parameters=parameters, population_size=2).config(0)
     write_json(path / "config.json", config)
 
-    def policies(seat: int) -> NetworkPolicy:
+    def policies(seat: int) -> ActorPolicy:
         sizes = (environment.observation_size, width, environment.num_actions[seat])
-        return NetworkPolicy(jax.vmap(lambda key: MLP.create(key, sizes))(jax.random.split(jax.random.key(seat), 2)))
+        return dense_policy(jax.vmap(lambda key: MLP.create(key, sizes))(jax.random.split(jax.random.key(seat), 2)))
 
     about = signed({key: config[key] for key in ("env", "env_parameters", "seed")})
     save_population(path / "policies.safetensors", Population(policies(0), policies(1)), about)

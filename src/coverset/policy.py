@@ -3,7 +3,7 @@
 import abc
 
 import equinox as eqx
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
 from coverset.types import Percept, PRNGKey, PyTree
 
@@ -22,3 +22,8 @@ class Policy(eqx.Module):
     @abc.abstractmethod
     def act(self, key: PRNGKey, percept: Percept, memory: PyTree) -> tuple[Int[Array, ""], PyTree]:
         """Choose an action, and what to remember."""
+
+    def action_probabilities(self, percept: Percept, memory: PyTree) -> Float[Array, "a"] | None:
+        """The distribution from which `act` draws; None where a policy does not know it."""
+        del percept, memory
+        return None

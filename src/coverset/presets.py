@@ -1,14 +1,17 @@
 """Named settings per environment: `paper` follows the appendix tables, `fast` is tuned for two CPU cores."""
 
+from dataclasses import asdict, fields
 from typing import Any
 
 from coverset.checks import one_of
 from coverset.settings import GenerateSettings, TrainSettings
+from coverset.teammates.method import Method
+from coverset.teammates.registry import make_method, method_name, setting_names
 
 PRESETS = ("fast", "paper")
 
 _PAPER_COMMON: dict[str, Any] = {
-    # Algorithm 1: one-step advantages, a target critic, multipliers by the critic's values of the batch.
+    # Algorithm 1: one-step advantages, a target critic, multipliers by critic estimates on the batch.
     "gae_lambda": 0.0,
     "target_update_rate": 0.05,
     "value_states": "batch",
@@ -94,9 +97,9 @@ _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
             "population_size": 6,
             "total_steps": 15_000_000,
             "hidden_sizes": (64, 64),
-            # An object that is gone makes another place of the same cell; rectifiers hardly notice.
+            # An object that is gone changes few of the inputs; ReLU networks hardly notice.
             "fourier_bandwidth": 2.0,
-            # With two policies a pair, pairs also part by the sides from which they load, and orders stay unfound.
+            # With two policies a pair, pairs also separate by the sides from which they load, and orders stay unfound.
             "share_pair_parameters": True,
             "discount": 0.97,
             "critic_learning_rate": 3e-3,
@@ -106,7 +109,7 @@ _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
             "multiplier_growth_exponent": 2.0,
             # One that collects two objects and not the third meets the plain constraints.
             "settled_margin_factor": 2.0,
-            # The third pair that begins with an object finds both ways on taken, and never leaves of itself.
+            # The third pair that begins with an object finds both continuations taken, and never leaves by itself.
             "restart_patience": 400,
             "stop_patience": 400,
             "envs_per_pair": 4,
@@ -127,7 +130,7 @@ _OTHER_ENVIRONMENTS: dict[str, Any] = {
     "entropy": 0.05,
     "entropy_final": 0.005,
 }
-"""Where nobody has tuned anything yet: as for reaching, explore long enough to find conventions, then be firm."""
+"""For games without a preset: as for reaching, explore long enough to find conventions, then exploit."""
 
 _ALPHA: dict[str, dict[str, float]] = {
     "brdiv": {"matrix": 1.0, "reaching": 10.0, "weighted-reaching": 1.0, "foraging": 0.4},
@@ -145,13 +148,42 @@ _FAST_OF_METHOD: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
-def generate_settings(environment: str, method: str, preset: str, **overrides: Any) -> GenerateSettings:
-    """The preset's settings for an environment and a method, with some of them replaced."""
+def resolve_generation(
+    environment: str, method: str | Method, preset: str, settings: GenerateSettings | None = None, **overrides: Any
+) -> tuple[GenerateSettings, Method]:
+    """The settings of a run and its method, from a preset and what replaces parts of it.
+
+    Args:
+      environment: name of the environment; one that is not in the presets has the defaults.
+      method: a name, whose settings come from the preset, or a method.
+      preset: `fast` or `paper`.
+      settings: shared settings that replace all of the preset's.
+      **overrides: fields of `GenerateSettings` and of the method that replace single ones.
+
+    Raises:
+      ValueError: a field is unknown, or its value is not allowed.
+    """
     one_of("preset", preset, PRESETS)
-    settings = _GENERATE.get(environment, {}).get(preset, _OTHER_ENVIRONMENTS)
-    alpha = _ALPHA.get(method, {}).get(environment, GenerateSettings.alpha)
+    name = method if isinstance(method, str) else method_name(method)
+    own, shared = setting_names(name), [field.name for field in fields(GenerateSettings)]
+    for override in overrides:
+        one_of("setting", override, [*shared, *own])
+    values = {**_generation_preset(environment, name, preset), **overrides}
+    chosen = {name: value for name, value in values.items() if name in own}
+    if isinstance(method, Method):
+        chosen = {**asdict(method), **{name: value for name, value in overrides.items() if name in own}}  # pyright: ignore[reportArgumentType]
+    if settings is not None:
+        values = {**asdict(settings), **overrides}
+    built = GenerateSettings(**{name: value for name, value in values.items() if name in shared})
+    return built, make_method(name, **chosen)
+
+
+def _generation_preset(environment: str, method: str, preset: str) -> dict[str, Any]:
+    """All values that a preset gives, whether or not this method has such settings."""
+    values = _GENERATE.get(environment, {}).get(preset, _OTHER_ENVIRONMENTS)
+    alpha = _ALPHA.get(method, {}).get(environment)
     tuned = _FAST_OF_METHOD.get(method, {}).get(environment, {}) if preset == "fast" else {}
-    return GenerateSettings(**{"alpha": alpha, **settings, **tuned, **overrides})
+    return {**({} if alpha is None else {"alpha": alpha}), **values, **tuned}
 
 
 _PAPER_AGENT: dict[str, Any] = {

@@ -10,7 +10,8 @@ from coverset.adhoc.plastic import PlasticPolicy, make_plastic
 from coverset.adhoc.saved import Agent, load_agent, load_agent_policy, save_agent
 from coverset.envs.matrix import MatrixGame
 from coverset.evaluation.robustness import evaluate_agent
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.actor import ActorPolicy, dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population
 from coverset.runs.storage import DamagedFile, load_tensors, save_tensors
 from coverset.types import Percept
@@ -18,10 +19,10 @@ from coverset.types import Percept
 ABOUT = {"env": "matrix", "env_parameters": {}, "seat": 0}
 
 
-def always(*actions: int) -> NetworkPolicy:
+def always(*actions: int) -> ActorPolicy:
     """Policies that always choose one of three actions."""
     logits = 50.0 * jnp.eye(3)[jnp.array(actions)]
-    return NetworkPolicy(MLP((jnp.zeros((len(actions), 1, 3)),), (logits,)))
+    return dense_policy(MLP((jnp.zeros((len(actions), 1, 3)),), (logits,)))
 
 
 @pytest.mark.parametrize(("recurrent", "waves"), [(True, 0.0), (False, 0.0), (True, 1.5)])

@@ -22,7 +22,7 @@ from coverset.bench.throughput import share_of_peak
 from coverset.bench.timing import find_clock, median_ratio, time_interleaved
 from coverset.envs.reaching import Reaching
 from coverset.pipeline.generate import make_plan
-from coverset.policies.networks import MLP
+from coverset.policies.networks.dense import MLP
 from coverset.settings import GenerateSettings, TrainSettings
 from coverset.teammates.trainer import ON_THE_GRID, Arithmetic, Trainer
 

@@ -11,17 +11,18 @@ from coverset.certificates.contract import check_resets, find_clock, read_progra
 from coverset.certificates.finite import action_probabilities, enumerate_game, evaluate_pair
 from coverset.envs import registry
 from coverset.evaluation.cross_play import cross_play
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.actor import ActorPolicy, dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population
 
 BATCHES, TRIALS = 40, 512
 
 
 def population(environment, size: int = 2) -> Population:
-    def policies(seat: int) -> NetworkPolicy:
+    def policies(seat: int) -> ActorPolicy:
         sizes = (environment.observation_size, 4, environment.num_actions[seat])
         keys = jax.random.split(jax.random.key(seat), size)
-        return NetworkPolicy(jax.vmap(lambda key: MLP.create(key, sizes, head_scale=3.0))(keys))
+        return dense_policy(jax.vmap(lambda key: MLP.create(key, sizes, head_scale=3.0))(keys))
 
     return Population(policies(0), policies(1))
 

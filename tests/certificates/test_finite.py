@@ -15,7 +15,8 @@ from coverset.envs.foraging import Foraging
 from coverset.envs.matrix import PAPER_PAYOFFS, MatrixGame
 from coverset.envs.reaching import WEIGHTED, Reaching
 from coverset.evaluation.cross_play import cross_play
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.actor import ActorPolicy, dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.types import Outcome
 
 SMALL = {
@@ -29,10 +30,10 @@ TRIALS = 3000
 SIGMAS = 5.0
 
 
-def networks(environment, seat: int, *, count: int = 2, scale: float = 3.0) -> NetworkPolicy:
+def networks(environment, seat: int, *, count: int = 2, scale: float = 3.0) -> ActorPolicy:
     sizes = (environment.observation_size, 8, environment.num_actions[seat])
     keys = jax.random.split(jax.random.key(seat), count)
-    return NetworkPolicy(jax.vmap(lambda key: MLP.create(key, sizes, head_scale=scale))(keys))
+    return dense_policy(jax.vmap(lambda key: MLP.create(key, sizes, head_scale=scale))(keys))
 
 
 @pytest.mark.parametrize("name", SMALL)

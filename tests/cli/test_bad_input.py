@@ -228,7 +228,7 @@ def test_a_summary_that_lacks_something_is_damaged(capsys, tmp_path) -> None:
     summary.write_text('{"env": "matrix"}')
     capsys.readouterr()
     sentence = refusal(capsys, *arguments)
-    assert "summary.json is damaged: method is missing. Remove it, and --resume makes it again." in sentence
+    assert "summary.json is damaged: method is missing. Delete it and use --resume to write it again." in sentence
     summary.unlink()
     assert run(["generate", *arguments]) == 0
     assert summary.read_bytes() == whole

@@ -16,7 +16,8 @@ import pages
 from coverset.adhoc.agent import AdHocPolicy, create_actor
 from coverset.adhoc.saved import load_agent_policy, save_agent
 from coverset.envs.registry import parameters_of
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.actor import dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population, save_population
 from coverset.studio.files import SafeDirectory
 from coverset.studio.recordings import FORMAT, RecordingStore
@@ -65,7 +66,7 @@ def saved_networks() -> None:
     """A population with waves and a rectifier, and an agent with memory, as one run would have written them."""
     place, about = Path("runs/matrix-lbrdiv-fast/seed-0"), {"env": "matrix", "env_parameters": {}, "seed": 0}
     halves = [
-        NetworkPolicy(jax.vmap(lambda key: MLP.create(key, (2, 8, 6, 3), waves=1.0))(jax.random.split(key, 2)))
+        dense_policy(jax.vmap(lambda key: MLP.create(key, (2, 8, 6, 3), waves=1.0))(jax.random.split(key, 2)))
         for key in jax.random.split(jax.random.key(0))
     ]
     save_population(place / "policies.safetensors", Population(*halves), about)

@@ -11,7 +11,8 @@ from coverset.evaluation import summary as measurement
 from coverset.evaluation.conventions import convention_shares, coverage_set, describe, in_words, members_found
 from coverset.evaluation.cross_play import between_pairs, constraint_gaps, cross_play, named_gaps, violated
 from coverset.evaluation.summary import measure_population
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.actor import ActorPolicy, dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population
 from coverset.policy import Policy
 
@@ -32,10 +33,10 @@ class Constant(Policy):
         return self.action, memory
 
 
-def certain(actions: tuple[int, ...]) -> NetworkPolicy:
+def certain(actions: tuple[int, ...]) -> ActorPolicy:
     """Networks that see one number and always play their action."""
     heads = SURE * jax.nn.one_hot(jnp.array(actions), 3)
-    return NetworkPolicy(MLP((jnp.zeros((len(actions), 1, 3)),), (heads,)))
+    return dense_policy(MLP((jnp.zeros((len(actions), 1, 3)),), (heads,)))
 
 
 def test_rows_are_seat_0_and_columns_seat_1() -> None:
@@ -113,7 +114,7 @@ def test_shares_and_words() -> None:
     assert in_words(MatrixGame(), shares[0]) == "action 1 50%, action 3 25%, no convention 25%"
 
 
-def test_a_member_counts_when_it_is_followed_mostly_and_answers_its_teammate() -> None:
+def test_a_count_memberss_when_it_is_followed_mostly_and_answers_its_teammate() -> None:
     own = np.array([[0.6, 0.4, 0, 0], [0.5, 0.5, 0, 0], [0, 0, 0.1, 0.9], [0.9, 0.1, 0, 0]])
     partner = np.array([[1.0, 0, 0, 0], [1.0, 0, 0, 0], [0, 0, 1.0, 0], [0, 1.0, 0, 0]])
     assert members_found(MatrixGame(), own, partner) == [0, None, None, None]

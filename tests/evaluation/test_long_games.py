@@ -17,7 +17,8 @@ from coverset.evaluation import summary as measuring
 from coverset.evaluation.cross_play import FEWEST_TRIALS, affordable_trials, cross_play
 from coverset.evaluation.summary import TRIALS, measure_population
 from coverset.pipeline.evaluate import default_trials
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.actor import ActorPolicy, dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population
 
 HORIZON = 100_000
@@ -47,9 +48,9 @@ class Steps:
 
 
 def population(environment: Countdown) -> Population:
-    def policies(seat: int) -> NetworkPolicy:
+    def policies(seat: int) -> ActorPolicy:
         sizes = (environment.observation_size, 2, environment.num_actions[seat])
-        return NetworkPolicy(jax.vmap(lambda key: MLP.create(key, sizes))(jax.random.split(jax.random.key(seat), 2)))
+        return dense_policy(jax.vmap(lambda key: MLP.create(key, sizes))(jax.random.split(jax.random.key(seat), 2)))
 
     return Population(policies(0), policies(1))
 

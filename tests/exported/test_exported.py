@@ -20,12 +20,14 @@ from coverset.adhoc.saved import load_agent, load_agent_policy, save_agent
 from coverset.cli.main import run
 from coverset.envs import registry
 from coverset.envs.matrix import MatrixGame
-from coverset.evaluation.cross_play import cross_play, member_count
+from coverset.evaluation.cross_play import cross_play
 from coverset.exported.file import export_agent, export_policy, load_exported
 from coverset.partners import load_stacked
 from coverset.pipeline.crossplay import crossplay
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.actor import dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population, save_population
+from coverset.policies.stacked import count_members
 from coverset.policies.third_party import HostPolicy
 from coverset.policy import Policy
 from coverset.runs.storage import DamagedFile
@@ -82,7 +84,7 @@ class Factoring(Counting):
 
 def pairs(sharpness: float = 50.0) -> Population:
     """Two pairs that choose the first action or the second: always, unless less sharp."""
-    always = NetworkPolicy(MLP((jnp.zeros((2, 1, 3)),), (sharpness * jnp.eye(3)[:2],)))
+    always = dense_policy(MLP((jnp.zeros((2, 1, 3)),), (sharpness * jnp.eye(3)[:2],)))
     return Population(always, always)
 
 
@@ -153,7 +155,7 @@ def test_a_file_says_what_it_is_for_and_is_the_same_every_time(files: dict[str, 
 
 def test_it_is_a_partner_among_others(files: dict[str, Path]) -> None:
     stacked = load_stacked(files["rl2"], MatrixGame())
-    assert member_count(stacked) == 1
+    assert count_members(stacked) == 1
     pool = PartnerPool((stacked, pairs().teammates))
     again = PartnerPool((load_stacked(files["rl2"], MatrixGame()), pairs().teammates))
     assert jax.tree.structure(pool) == jax.tree.structure(again)
@@ -217,7 +219,7 @@ def test_an_exported_agent_with_more_actions_than_it_says_is_refused(tmp_path: P
 def test_members_of_a_population_are_exported_one_by_one(role: str, seat: int, tmp_path: Path, capsys) -> None:
     keys = jax.random.split(jax.random.key(0), (2, 2))
     halves = Population(
-        *(NetworkPolicy(jax.vmap(lambda key: MLP.create(key, (1, 4, 3), waves=1.0))(half)) for half in keys)
+        *(dense_policy(jax.vmap(lambda key: MLP.create(key, (1, 4, 3), waves=1.0))(half)) for half in keys)
     )
     save_population(tmp_path / "policies.safetensors", halves, {"env": "matrix", "env_parameters": {}, "seed": 7})
     assert run(["export", str(tmp_path), "--role", role, "--member", "2", "--json"]) == 0

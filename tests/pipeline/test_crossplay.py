@@ -12,17 +12,18 @@ import coverset
 from coverset.adhoc.agent import AdHocPolicy, create_actor
 from coverset.adhoc.saved import save_agent
 from coverset.cli.main import run
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.actor import ActorPolicy, dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population, save_population
 
 PAYOFFS = [[10.0, 0.0, 4.0], [0.0, 6.0, 4.0], [4.0, 4.0, 6.0]]
 MATRIX = {"env": "matrix", "env_parameters": {"horizon": 1}}
 
 
-def always(*actions: int, observations: int = 1, num_actions: int = 3) -> NetworkPolicy:
+def always(*actions: int, observations: int = 1, num_actions: int = 3) -> ActorPolicy:
     """Policies that always choose one action."""
     logits = 50.0 * jnp.eye(num_actions)[jnp.array(actions)]
-    return NetworkPolicy(MLP((jnp.zeros((len(actions), observations, num_actions)),), (logits,)))
+    return dense_policy(MLP((jnp.zeros((len(actions), observations, num_actions)),), (logits,)))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from coverset.policies.networks import MLP, NetworkPolicy, wave
+from coverset.policies.actor import ActorPolicy, dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population, load_population, save_population
 
 WIDE = 20_000
@@ -48,9 +49,9 @@ def test_rectifiers_confuse_what_waves_tell_apart() -> None:
 
 
 def test_waves_are_saved_and_loaded(tmp_path: Path) -> None:
-    def stack(seed: int) -> NetworkPolicy:
+    def stack(seed: int) -> ActorPolicy:
         keys = jax.random.split(jax.random.key(seed), 2)
-        return NetworkPolicy(jax.vmap(lambda key: MLP.create(key, (3, 4, 2), waves=1.0))(keys))
+        return dense_policy(jax.vmap(lambda key: MLP.create(key, (3, 4, 2), waves=1.0))(keys))
 
     population = Population(stack(0), stack(1))
     save_population(tmp_path / "policies.safetensors", population, {"env": "matrix", "env_parameters": {}})

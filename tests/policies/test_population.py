@@ -8,14 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from coverset.policies.networks import MLP, NetworkPolicy
-from coverset.policies.population import FORMAT, Population, load_population, members, save_population
+from coverset.policies.actor import ActorPolicy, dense_policy
+from coverset.policies.networks.dense import MLP
+from coverset.policies.population import FORMAT, Population, load_population, save_population
+from coverset.policies.stacked import take_members
 from coverset.runs.storage import DamagedFile, load_tensors, save_tensors
 
 SIZES = {"best_responses": (2, 5, 3), "teammates": (2, 5, 4)}
 
 
-def stack(seed: int, sizes: tuple[int, ...], count: int = 3) -> NetworkPolicy:
+def stack(seed: int, sizes: tuple[int, ...], count: int = 3) -> ActorPolicy:
     """Distinct numbers in every place, without a compiled initialiser."""
     random = np.random.default_rng(seed)
 
@@ -24,7 +26,7 @@ def stack(seed: int, sizes: tuple[int, ...], count: int = 3) -> NetworkPolicy:
 
     pairs = list(pairwise(sizes))
     weights = tuple(draw(count, fan_in, fan_out) for fan_in, fan_out in pairs)
-    return NetworkPolicy(MLP(weights, tuple(draw(count, fan_out) for _, fan_out in pairs)))
+    return dense_policy(MLP(weights, tuple(draw(count, fan_out) for _, fan_out in pairs)))
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +59,7 @@ def test_tensors_have_the_names_that_others_may_rely_on(path: Path) -> None:
 
 
 def test_members_are_chosen_in_order(population: Population) -> None:
-    chosen = members(population.teammates, 2, 0)
+    chosen = take_members(population.teammates, 2, 0)
     np.testing.assert_array_equal(chosen.mlp.biases[0], population.teammates.mlp.biases[0][jnp.array([2, 0])])
 
 

@@ -14,9 +14,9 @@ from coverset import Policy
 from coverset.cli.main import run as command
 from coverset.envs.extensions import heuristics
 from coverset.envs.matrix import MatrixGame
-from coverset.evaluation.cross_play import cross_play, member_count
+from coverset.evaluation.cross_play import cross_play
 from coverset.partners import find_partners, read_run
-from coverset.policies.stacked import stack
+from coverset.policies.stacked import count_members, stack
 from coverset.policies.third_party import load_third_party
 from coverset.types import Percept
 
@@ -90,7 +90,7 @@ def actions(loaded, percepts) -> list[int]:
 )
 def test_third_party_agents_do_what_they_were_written_to_do(name: str, chosen: list[int]) -> None:
     loaded = load_third_party(name, GAME, seat=1)
-    assert member_count(loaded) == 1
+    assert count_members(loaded) == 1
     heard = [(0.0, True), (0.0, False), (6.0, True), (4.0, True)]
     percepts = [Percept(jnp.ones(1), jnp.float32(reward), jnp.bool_(first)) for reward, first in heard]
     assert actions(loaded, percepts) == chosen

@@ -15,7 +15,7 @@ from coverset.runs import trust as trust_store
 from coverset.cli.main import run
 from coverset.envs.matrix import MatrixGame
 from coverset.envs.registry import make, make_recorded
-from coverset.evaluation.cross_play import member_count
+from coverset.policies.stacked import count_members
 from coverset.partners import check_same_environment, find_partner, read_run
 from coverset.runs.storage import read_record
 from coverset.runs.trust import foreign_names, grant, is_trusted, signed
@@ -87,7 +87,7 @@ def test_an_export_needs_no_signature_where_a_run_has_one(tmp_path: Path, user: 
     exported = coverset.export_agent(tmp_path / "seed-0", role="teammates", member=1)
     become_user(monkeypatch, user)
     here = read_run(tmp_path / "seed-0")
-    assert member_count(find_partner(here, str(exported), seat=1)) == 1
+    assert count_members(find_partner(here, str(exported), seat=1)) == 1
     played = coverset.crossplay(tmp_path / "seed-0", exported, trials=1, episodes=1)
     assert played.environment == NAME
     about = coverset.load_exported(exported).about

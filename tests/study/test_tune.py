@@ -10,7 +10,8 @@ import coverset
 from coverset.cli.main import run
 from coverset.envs.matrix import MatrixGame
 from coverset.pipeline.loop import TrainingDiverged
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.actor import ActorPolicy, dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population
 from coverset.study import units
 from coverset.study.engine import UnitOutcome, UnitState
@@ -18,9 +19,9 @@ from coverset.study.tune import Candidate, Tuning, measure_regrets, refine_grid
 from toy_study import GENERATION
 
 
-def always(*actions: int) -> NetworkPolicy:
+def always(*actions: int) -> ActorPolicy:
     """Policies that always choose one of three actions."""
-    return NetworkPolicy(MLP((jnp.zeros((len(actions), 1, 3)),), (50.0 * jnp.eye(3)[jnp.array(actions)],)))
+    return dense_policy(MLP((jnp.zeros((len(actions), 1, 3)),), (50.0 * jnp.eye(3)[jnp.array(actions)],)))
 
 
 def tuning(*candidates: Candidate) -> Tuning:

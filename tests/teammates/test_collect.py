@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from countdown import Countdown
-from coverset.policies.networks import MLP
+from coverset.policies.networks.dense import MLP
 from coverset.teammates.collect import Playing, Steps, Tally, collect, start_playing
 from coverset.teammates.networks import Networks, init_networks
 from coverset.teammates.pair_grid import PairGrid

@@ -10,9 +10,10 @@ import optax
 import pytest
 
 from coverset.learning.losses import log_probabilities
-from coverset.policies.networks import MLP, PairCritic
+from coverset.policies.networks.dense import MLP
 from coverset.settings import GenerateSettings
 from coverset.teammates.collect import Steps
+from coverset.teammates.critic import PairCritic
 from coverset.teammates.networks import Networks
 from coverset.teammates.pair_grid import PairGrid
 from coverset.teammates.ppo import (

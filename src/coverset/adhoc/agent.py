@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from coverset.policies.networks import MLP, POLICY_HEAD_SCALE
+from coverset.policies.network import POLICY_HEAD_SCALE
+from coverset.policies.networks.dense import MLP
 from coverset.policy import Policy
 from coverset.types import Percept, PRNGKey
 

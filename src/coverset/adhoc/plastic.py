@@ -16,9 +16,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from coverset.envs.base import Environment
-from coverset.evaluation.cross_play import affordable_trials, cross_play, member_count
-from coverset.policies.networks import NetworkPolicy
+from coverset.evaluation.cross_play import affordable_trials, cross_play
+from coverset.policies.actor import ActorPolicy
 from coverset.policies.population import Population
+from coverset.policies.stacked import count_members
 from coverset.policy import Policy
 from coverset.types import Percept, PRNGKey, Scalar
 
@@ -43,7 +44,7 @@ class Belief(NamedTuple):
 class PlasticPolicy(Policy):
     """Plays the best response to the teammate that it believes it has."""
 
-    library: NetworkPolicy
+    library: ActorPolicy
     """K best responses, stacked."""
     edges: Float[Array, "b"]
     """Inner edges of the return bins."""
@@ -69,7 +70,7 @@ class PlasticPolicy(Policy):
 
 def make_plastic(key: PRNGKey, environment: Environment, population: Population) -> PlasticPolicy:
     """Simulate every best response with every teammate and count the returns."""
-    pairs = member_count(population.teammates) ** 2
+    pairs = count_members(population.teammates) ** 2
     trials = affordable_trials(SIMULATED_EPISODES, environment.horizon, pairs=pairs)
     played = cross_play(key, environment, *population, trials=trials)
     returns = np.asarray(played.returns)[..., 0]

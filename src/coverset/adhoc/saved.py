@@ -9,8 +9,8 @@ import numpy as np
 
 from coverset.adhoc.agent import AdHocPolicy, MemoryNetwork, feature_size
 from coverset.adhoc.plastic import PlasticPolicy
+from coverset.policies.actor import dense_policy
 from coverset.policies.layers import check_tensors, kind_of, named_layers, read_kind, read_layers
-from coverset.policies.networks import NetworkPolicy
 from coverset.policies.population import check_format
 from coverset.policy import Policy
 from coverset.runs.storage import DamagedFile, check_fields, load_tensors, save_tensors
@@ -61,7 +61,7 @@ def _read_plastic(path: Path, tensors: dict[str, np.ndarray], about: dict[str, A
     members = library.weights[0].shape[0]
     if edges.ndim != 1 or log_likelihood.shape != (members, members, len(edges) + 1):
         raise DamagedFile(f"{path} holds edges and log_likelihood whose shapes do not fit {members} best responses.")
-    return PlasticPolicy(NetworkPolicy(library), jnp.asarray(edges), jnp.asarray(log_likelihood))
+    return PlasticPolicy(dense_policy(library), jnp.asarray(edges), jnp.asarray(log_likelihood))
 
 
 def _read_network(path: Path, tensors: dict[str, np.ndarray], about: dict[str, Any]) -> AdHocPolicy:

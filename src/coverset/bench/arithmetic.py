@@ -43,7 +43,8 @@ def generation_operations(environment: Environment, settings: GenerateSettings, 
     learning = s.epochs * (own * (s.population_size if masked else 1) + learning_operations(critic))
     # All pairs see the same states, so they share the critic's first product.
     per_state = layer_operations(critic[:2]) + s.population_size**2 * layer_operations(critic[1:])
-    weighing = s.value_samples * per_state / s.steps_per_update
+    num_envs = s.population_size * (s.population_size * s.envs_per_pair + s.extra_self_play)
+    weighing = s.value_samples * per_state / (num_envs * s.rollout_length)
     return acting + valuing + learning + weighing
 
 

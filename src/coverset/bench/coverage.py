@@ -27,7 +27,7 @@ def measure_coverage(environment: str, preset: str, settings: BenchSettings, *, 
     row: dict[str, Any] = {}
     for chunk in range(job.num_chunks):
         state, metrics = train_chunk(state)
-        report = unstack(jax.device_get((metrics, state.rule)), 1)[0]
+        report = unstack(jax.device_get((metrics, jax.vmap(job.trainer.report)(state))), 1)[0]
         row = job.row(chunk, report)
         if row["coverage_found"] == size:
             break

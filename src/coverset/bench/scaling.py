@@ -34,7 +34,7 @@ def measure_populations(environment: str, settings: BenchSettings, clock: Callab
         {
             "env": environment,
             "population_size": k,
-            "num_envs": plan.settings.num_envs,
+            "num_envs": plan.trainer.grid.num_envs,
             "seconds_per_step": median(seconds[f"grid {k}"]) / grids[k].steps,
             "cost_relative_to_smallest": _relative_cost(seconds, grids, k, smallest),
             "linear_growth_would_be": k / smallest,
@@ -77,7 +77,7 @@ def measure_environments(environment: str, settings: BenchSettings, clock: Calla
         {
             "env": environment,
             "envs_per_pair": n,
-            "num_envs": plan.settings.num_envs,
+            "num_envs": plan.trainer.grid.num_envs,
             "steps_per_second": work[str(n)].steps / median(seconds[str(n)]),
         }
         for n, plan in plans.items()

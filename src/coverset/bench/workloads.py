@@ -1,6 +1,7 @@
 """Training as a timeable workload: each call trains one chunk and keeps the state for the next."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -9,10 +10,10 @@ import jax.numpy as jnp
 from coverset.adhoc.pool import PartnerPool
 from coverset.pipeline.generate import GenerationJob, Plan
 from coverset.pipeline.train import AgentJob, AgentPlan
-from coverset.policies.networks import NetworkPolicy
+from coverset.policies.actor import ActorPolicy
+from coverset.policies.networks.dense import MLP
 from coverset.presets import train_settings
-from coverset.teammates.networks import init_networks
-from coverset.teammates.trainer import ON_THE_GRID, Arithmetic, Trainer
+from coverset.teammates.trainer import ON_THE_GRID, Arithmetic
 from coverset.types import PyTree
 
 
@@ -46,18 +47,18 @@ def make_training_workload(plan: Plan, settings: dict[str, Any]) -> tuple[Worklo
     job = AgentJob(agent, seeds, pools)
     workload = Workload(job.init(), lambda state: job.train_chunk(state, job.pools), job.steps_per_chunk * len(seeds))
     teammate = pools[0].kinds[0]
-    assert isinstance(teammate, NetworkPolicy)
-    return workload, agent, teammate.mlp.sizes
+    assert isinstance(teammate, ActorPolicy)
+    assert isinstance(teammate.network, MLP)
+    return workload, agent, teammate.network.sizes
 
 
 def _untrained_teammates(plan: Plan, seed: int) -> PartnerPool:
-    networks = init_networks(jax.random.key(seed), plan.environment, plan.settings)
-    return PartnerPool((NetworkPolicy(networks.teammates),))
+    trainer = plan.trainer
+    return PartnerPool((trainer.population(jax.jit(trainer.init)(jax.random.key(seed))).teammates,))
 
 
 def make_update_workload(plan: Plan, arithmetic: Arithmetic = ON_THE_GRID) -> Workload:
     """Teammate generation of one seed, on the pair grid or with other arithmetic."""
-    grid = plan.trainer
-    trainer = Trainer(grid.environment, grid.rule, grid.settings, arithmetic)
+    trainer = replace(plan.trainer, arithmetic=arithmetic)
     state = jax.jit(trainer.init)(jnp.asarray(jax.random.key(0)))
-    return Workload(state, jax.jit(trainer.train_chunk, donate_argnums=0), plan.settings.steps_per_chunk)
+    return Workload(state, jax.jit(trainer.train_chunk, donate_argnums=0), trainer.schedule.steps_per_chunk)

@@ -26,7 +26,7 @@ from scipy.special import softmax
 from coverset.certificates.contract import Clock, check_resets, find_clock, read_program, state_bytes
 from coverset.envs.base import Environment
 from coverset.envs.conformance import check_initial_states
-from coverset.policies.networks import NetworkPolicy
+from coverset.policies.actor import ActorPolicy
 from coverset.types import Outcome, PyTree
 
 MOST_STATES = 100_000
@@ -266,17 +266,22 @@ def _tables(environment: Environment, states: PyTree, rows: list[_Row]) -> dict[
     }
 
 
-def action_probabilities(policies: NetworkPolicy, game: FiniteGame, *, seat: int) -> Float[np.ndarray, "K O a"]:
+def action_probabilities(policies: ActorPolicy, game: FiniteGame, *, seat: int) -> Float[np.ndarray, "K O a"]:
     """pi(a | o) of stacked memoryless policies for every observation of the game."""
-    mlp, actions = policies.mlp, game.next_state.shape[1 + seat]
-    wanted = (game.observations.shape[1], actions)
-    if (mlp.sizes[0], mlp.sizes[-1]) != wanted:
+    wanted = (game.observations.shape[1], game.next_state.shape[1 + seat])
+    found = (policies.observation_size, policies.num_actions)
+    if found != wanted:
         raise ValueError(
             f"policies of seat {seat} must read {wanted[0]} numbers and choose among {wanted[1]} actions to play "
-            f"{game.name}, got {mlp.sizes[0]} and {mlp.sizes[-1]}."
+            f"{game.name}, got {found[0]} and {found[1]}."
+        )
+    if jax.tree.leaves(policies.initial_memory()):
+        raise ValueError(
+            f"policies of seat {seat} must have no memory to be solved exactly, got '{policies.kind}' networks: "
+            "measure them by simulation instead (`coverset crossplay`)."
         )
     observations = jnp.asarray(game.observations, jnp.float32)
-    logits = np.asarray(jax.vmap(lambda member: member(observations))(mlp), np.float64)
+    logits = np.asarray(jax.vmap(lambda member: member.network.step(observations, ())[0])(policies), np.float64)
     finite = np.isfinite(logits).all(axis=(1, 2))
     if not finite.all():
         raise ValueError(

@@ -16,9 +16,10 @@ from jaxtyping import Float
 
 from coverset.certificates.finite import FiniteGame
 from coverset.envs.base import Environment
-from coverset.evaluation.cross_play import cross_play, member_count
+from coverset.evaluation.cross_play import cross_play
 from coverset.evaluation.summary import TRIALS
 from coverset.policies.population import Population
+from coverset.policies.stacked import count_members
 
 BATCHES = 8
 """Batches of `TRIALS` episodes of each pair, as far as `STEPS` allow; a summary's cross-play is one such batch, so that
@@ -57,7 +58,7 @@ class Simulation(NamedTuple):
 
 def simulate(environment: Environment, population: Population, *, discount: float) -> Simulation:
     """Play every pair, always with the same random keys."""
-    pairs = member_count(population.best_responses) * member_count(population.teammates)
+    pairs = count_members(population.best_responses) * count_members(population.teammates)
     batches = int(np.clip(STEPS // (TRIALS * pairs * environment.horizon), 1, BATCHES))
     played = [
         cross_play(key, environment, *population, trials=TRIALS, discount=discount)

@@ -4,8 +4,9 @@ import contextlib
 import io
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, make_dataclass
+from functools import cache
+from typing import Annotated, Any, TypeVar
 
 import tyro
 
@@ -21,6 +22,13 @@ class TrustOptions:
     trust: tuple[str, ...] = ()
     """Code, as module:function, that files may name as their environment. Runs generated on this machine do not need
     it. Trusted code is executed, so review it first."""
+
+
+@cache
+def with_settings(record: type[T], name: str, kind: type) -> type[T]:
+    """A command's options with the settings of a method or learner, of class `kind`, as further options."""
+    settings = (name, Annotated[kind, tyro.conf.arg(name="")], field(kw_only=True))
+    return make_dataclass(record.__name__, [settings], bases=(record,), frozen=True)  # pyright: ignore[reportReturnType]
 
 
 def read_options(record: Callable[..., T], arguments: list[str], *, command: str, description: str, **kwargs: Any) -> T:

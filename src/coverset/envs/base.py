@@ -38,6 +38,11 @@ class Environment(abc.ABC):
         """Length d of one seat's observation vector."""
 
     @property
+    def observation_shape(self) -> tuple[int, ...]:
+        """Shape that a convolutional network gives to one seat's observation; its product is `observation_size`."""
+        return (self.observation_size,)
+
+    @property
     @abc.abstractmethod
     def num_actions(self) -> tuple[int, int]:
         """Number of actions of seat 0 and of seat 1."""

@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from coverset.envs.base import Environment
 from coverset.learning.rollout import Episode, play_trial
+from coverset.policies.stacked import count_members
 from coverset.policy import Policy
 from coverset.runs.storage import rounded
 from coverset.types import PRNGKey
@@ -46,14 +47,9 @@ def cross_play(
     Returns:
       An `Episode` whose fields have leading axes [P, Q, trials, episodes].
     """
-    pairs = (member_count(first), member_count(second))
+    pairs = (count_members(first), count_members(second))
     keys = jax.random.split(key, (*pairs, trials))
     return _cross_play(keys, environment, first, second, episodes, discount)
-
-
-def member_count(stacked: Policy) -> int:
-    """Length of the leading axis of a stacked policy."""
-    return jax.tree.leaves(eqx.filter(stacked, eqx.is_array))[0].shape[0]
 
 
 @eqx.filter_jit

@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Float
 
 from coverset.envs.base import Environment
 from coverset.evaluation.conventions import convention_shares, describe
@@ -11,12 +12,12 @@ from coverset.evaluation.cross_play import (
     affordable_trials,
     constraint_gaps,
     cross_play,
-    member_count,
     named_gaps,
     violated,
 )
 from coverset.evaluation.kinds import describe_kinds
 from coverset.policies.population import Population
+from coverset.policies.stacked import count_members
 from coverset.runs.storage import rounded
 from coverset.types import PRNGKey
 
@@ -32,14 +33,14 @@ def measure_population(
     Rows are best responses, columns teammates, in every matrix.
     """
     key, swapped_key = jax.random.split(key)
-    trials = affordable_trials(TRIALS, environment.horizon, pairs=member_count(population.teammates) ** 2)
+    pairs = count_members(population.best_responses) * count_members(population.teammates)
+    trials = affordable_trials(TRIALS, environment.horizon, pairs=pairs)
     played = cross_play(key, environment, *population, trials=trials, discount=discount)
     returns = np.asarray(played.returns)[..., 0]
     pair_returns = np.asarray(played.discounted_returns)[..., 0].mean(axis=-1)
-    members = np.arange(len(pair_returns))
+    members = np.arange(min(pair_returns.shape))
     self_play = np.asarray(played.conventions)[members, members, :, 0]
     shares = [convention_shares(self_play[..., seat], len(environment.conventions)) for seat in (0, 1)]
-    gaps = constraint_gaps(pair_returns, margin)
     return {
         **(describe(environment, *shares) if environment.conventions else describe_kinds(pair_returns, margin)),
         "episodes_per_pair": trials,
@@ -48,9 +49,19 @@ def measure_population(
         "cross_play_seats_swapped": _swapped_seats(swapped_key, environment, population, trials),
         "discounted_cross_play": rounded(pair_returns),
         "margin": margin,
+        **_constraints(pair_returns, margin),
+    }
+
+
+def _constraints(pair_returns: Float[np.ndarray, "R C"], margin: float) -> dict[str, Any]:
+    """How far the paper's constraints hold; null where best responses and teammates differ in number."""
+    if pair_returns.shape[0] != pair_returns.shape[1]:
+        return dict.fromkeys(("gaps", "constraints_satisfied", "constraints_violated"))
+    count = violated(constraint_gaps(pair_returns, margin))
+    return {
         "gaps": named_gaps(pair_returns, margin),
-        "constraints_satisfied": violated(gaps) == 0,
-        "constraints_violated": violated(gaps),
+        "constraints_satisfied": count == 0,
+        "constraints_violated": count,
     }
 
 

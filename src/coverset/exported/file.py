@@ -35,8 +35,8 @@ from coverset.envs import registry
 from coverset.exported import programs
 from coverset.exported.archive import PROGRAMS, pack, read_archive
 from coverset.exported.sandbox import Signature, clean_programs
+from coverset.policies.actor import ActorPolicy, dense_policy
 from coverset.policies.compatibility import check_policy
-from coverset.policies.networks import NetworkPolicy
 from coverset.policies.population import FORMAT as POPULATION_FORMAT
 from coverset.policies.population import Population, load_population
 from coverset.policy import Policy
@@ -125,7 +125,7 @@ def _select_member(file: Path, role: str, member: int) -> tuple[Policy, dict[str
     """One policy of a population and its description; best responses have seat 0, teammates seat 1."""
     one_of("role", role, SEATS)
     population, about = load_population(file)
-    stacked: NetworkPolicy = getattr(population, role.replace("-", "_"))
+    stacked: ActorPolicy = getattr(population, role.replace("-", "_"))
     between("member", member, 1, stacked.mlp.weights[0].shape[0])
     policy = jax.tree.map(lambda x: x[member - 1], stacked)
     return policy, {**about, "seat": SEATS[role], "role": role, "member": member}
@@ -141,7 +141,7 @@ def policy_shape(policy: Policy) -> tuple[int, int]:
     match policy:
         case AdHocPolicy(actor=actor, num_actions=actions):
             return actor.encoder.sizes[0] - feature_size(0, actions, recurrent=actor.recurrent), actor.head.sizes[-1]
-        case PlasticPolicy(library=NetworkPolicy(mlp=mlp)) | NetworkPolicy(mlp=mlp):
+        case PlasticPolicy(library=dense_policy(mlp=mlp)) | dense_policy(mlp=mlp):
             return mlp.sizes[0], mlp.sizes[-1]
         case ExportedPolicy():
             return policy.observation_size, policy.num_actions

@@ -11,11 +11,10 @@ import jax.numpy as jnp
 from coverset.checks import one_of
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
-from coverset.evaluation.cross_play import member_count
 from coverset.exported.file import load_saved
 from coverset.partners import AGENT_FILE, check_is_no_path, check_origin, check_trained_seat, fitting
 from coverset.policies.population import Population
-from coverset.policies.stacked import stack
+from coverset.policies.stacked import count_members, stack
 from coverset.policies.third_party import load_third_party
 from coverset.policy import Policy
 from coverset.runs.directory import RunDirectory
@@ -92,7 +91,7 @@ def find_players(
     if isinstance(saved.content, Population):
         policies: Policy = getattr(saved.content, role.replace("-", "_"))
         title = role.removesuffix("s").replace("-", " ")
-        players = Players(name, policies, tuple(f"{title} {n + 1}" for n in range(member_count(policies))))
+        players = Players(name, policies, tuple(f"{title} {n + 1}" for n in range(count_members(policies))))
     else:
         check_trained_seat(name, saved.about, environment, seat)
         alone = jax.tree.map(lambda x: jnp.asarray(x)[None], saved.content)

@@ -63,6 +63,10 @@ ADAPTERS = frozenset(
 """Functions of coverset that import what their parameters name: safe by themselves."""
 
 
+CODE_FIELDS = ("best_responses", "teammates", "learner", "learner_settings", "spec")
+"""Fields of a record, beside those of the environment, which may name classes of networks and learners."""
+
+
 class Grant(NamedTuple):
     """What a process may hand on to another that works for the same user."""
 
@@ -94,10 +98,10 @@ def note_named(*names: str) -> None:
 def foreign_names(record: Mapping[str, Any]) -> list[str]:
     """Every name in a record that would import code which is neither installed by name nor coverset's own."""
     name = record["env"]
-    if name in OWN:
-        return []
-    named = [name] if ":" in name else []
-    named += [text for text in _texts(record["env_parameters"]) if ":" in text]
+    named: list[str] = []
+    if name not in OWN:
+        named = [text for text in (name, *_texts(record["env_parameters"])) if ":" in text]
+    named += [text for field in CODE_FIELDS for text in _texts(record.get(field)) if ":" in text]
     return [one for one in dict.fromkeys(named) if one not in ADAPTERS]
 
 
@@ -193,7 +197,8 @@ def _remembered_path() -> Path:
 
 
 def _signature(key: bytes, record: Mapping[str, Any]) -> str:
-    content = json.loads(json.dumps({field: jsonable(record[field]) for field in ("env", "env_parameters")}))
+    fields = [field for field in ("env", "env_parameters", *CODE_FIELDS) if field in record]
+    content = json.loads(json.dumps({field: jsonable(record[field]) for field in fields}))
     return hmac.digest(key, json.dumps(content, sort_keys=True).encode(), hashlib.sha256).hex()
 
 

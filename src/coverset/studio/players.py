@@ -6,15 +6,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from coverset.adhoc.saved import load_agent_policy
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.extensions import best_response, describe_heuristics, heuristics
 from coverset.partners import AGENT_FILE, GenerationRun, check_same_environment, read_run
-from coverset.policies.population import members
+from coverset.policies.stacked import count_members, take_member
 from coverset.policy import Policy
 from coverset.runs.storage import DamagedFile, rounded
 from coverset.studio.catalogue import Run
@@ -117,10 +114,10 @@ class Players:
 
 def member(policies: Any, number: int, name: str) -> Policy:
     """One member of a stack, counted from 1."""
-    size = policies.mlp.weights[0].shape[0]
+    size = count_members(policies)
     if not 1 <= number <= size:
         raise ValueError(f"{name} must be a number from 1 to {size}, got {number}.")
-    return jax.tree.map(lambda x: jnp.asarray(x[0]), members(policies, number - 1))
+    return take_member(policies, number - 1)
 
 
 def _heuristic(environment: Environment, name: str) -> Player:

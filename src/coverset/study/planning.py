@@ -11,6 +11,7 @@ from coverset.pipeline.generate import check_seeds, run_name
 from coverset.pipeline.train import LEARNERS
 from coverset.settings import GenerateSettings, TrainSettings
 from coverset.study.units import Certification, Evaluation, Experiment, Generation, Training, Unit
+from coverset.teammates.registry import method_class
 
 ENVIRONMENTS = ("matrix", "reaching", "weighted-reaching", "foraging")
 METHODS = ("lbrdiv", "brdiv", "lipo")
@@ -68,7 +69,8 @@ def plan_study(
       preset: `fast` or `paper`.
       seeds: as for `generate`.
       out: parent directory of all run directories.
-      generation: fields of `GenerateSettings` that replace the preset's.
+      generation: fields of `GenerateSettings` and of the methods that replace the preset's; a method's own fields
+        concern the methods that have them.
       training: fields of `TrainSettings` that replace the preset's.
     """
     for name, given in (("environments", environments), ("methods", methods), ("learners", learners)):
@@ -79,13 +81,14 @@ def plan_study(
     check_seeds(seeds)
     check_out(Path(out))
     overrides = {
-        "generation": parse_overrides("generation", generation or {}, GenerateSettings),
+        "generation": parse_overrides("generation", generation or {}, GenerateSettings, *map(method_class, methods)),
         "training": parse_overrides("training", training or {}, TrainSettings),
     }
     units: list[Unit] = []
     for environment, method in product(dict.fromkeys(environments), dict.fromkeys(methods)):
         place = Path(out) / run_name(environment, method, preset)
-        experiment = Experiment(environment, method, preset, tuple(seeds), place, **overrides)
+        own = select_overrides(overrides["generation"], GenerateSettings, method_class(method))
+        experiment = Experiment(environment, method, preset, tuple(seeds), place, own, overrides["training"])
         units += _experiment_units(experiment, dict.fromkeys(learners))
     for unit in units:
         unit.check()
@@ -103,10 +106,16 @@ def check_out(out: Path) -> None:
         raise ValueError(f"out must be a directory, but {out} is a file.")
 
 
-def parse_overrides(name: str, given: Mapping[str, Any], settings: type) -> dict[str, Any]:
-    """Check names and types of setting overrides, and convert JSON lists to tuples."""
-    known, types = [field.name for field in fields(settings)], get_type_hints(settings)
+def parse_overrides(name: str, given: Mapping[str, Any], *settings: Any) -> dict[str, Any]:
+    """Check names and types of overrides of these records of settings, and convert JSON lists to tuples."""
+    types = {field.name: get_type_hints(record)[field.name] for record in settings for field in fields(record)}
     for key, value in given.items():
-        one_of(f"{name} setting", key, known)
+        one_of(f"{name} setting", key, types)
         of_type(key, value, types[key])
     return {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+
+
+def select_overrides(given: Mapping[str, Any], *settings: Any) -> dict[str, Any]:
+    """Those of the overrides that are fields of these records of settings."""
+    known = {field.name for record in settings for field in fields(record)}
+    return {key: value for key, value in given.items() if key in known}

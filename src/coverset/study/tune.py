@@ -22,17 +22,19 @@ import numpy as np
 from coverset.checks import at_least, one_of, positive
 from coverset.envs.base import Environment
 from coverset.evaluation.conventions import coverage_set
-from coverset.evaluation.cross_play import affordable_trials, cross_play, member_count
+from coverset.evaluation.cross_play import affordable_trials, cross_play
 from coverset.partners import read_run
 from coverset.pipeline.generate import check_seeds, run_name
 from coverset.policies.population import Population
-from coverset.reports.records import run_summary
+from coverset.policies.stacked import count_members
+from coverset.reports.records import read_run_summary
 from coverset.runs.directory import RunDirectory
 from coverset.runs.storage import rounded, write_json
 from coverset.settings import GenerateSettings
 from coverset.study.engine import LocalEngine, StudyEngine, StudyReporter, UnitOutcome, UnitState
 from coverset.study.planning import check_out, parse_overrides
 from coverset.study.units import Experiment, Generation
+from coverset.teammates.registry import method_class
 
 METHODS = ("brdiv", "lipo")
 ALPHAS = (0.1, 0.5, 1.0, 5.0, 10.0)
@@ -131,7 +133,7 @@ def tune(
       reporter: receives progress.
     """
     _check_choices(method, alphas, seeds, refinements, generation or {})
-    overrides = parse_overrides("generation", generation or {}, GenerateSettings)
+    overrides = parse_overrides("generation", generation or {}, GenerateSettings, method_class(method))
     root = Path(out) if out is not None else Path("runs") / f"tune-{run_name(environment, method, preset)}"
     check_out(root)
     template = Experiment(environment, method, preset, tuple(seeds), root, overrides)
@@ -198,7 +200,7 @@ def compare_candidates(environment: Environment, experiments: Mapping[float, Exp
     populations: dict[float, list[Population]] = {}
     for alpha, experiment in experiments.items():
         places = [experiment.seed_directory(seed) for seed in experiment.seeds]
-        summaries[alpha] = [run_summary(RunDirectory(place)) for place in places]
+        summaries[alpha] = [read_run_summary(RunDirectory(place)) for place in places]
         populations[alpha] = [read_run(place).population for place in places]
     regrets = measure_regrets(environment, populations)
     return tuple(_make_candidate(alpha, summaries[alpha], regrets[alpha]) for alpha in experiments)
@@ -230,7 +232,7 @@ def measure_regrets(environment: Environment, populations: Mapping[float, list[P
     best = []
     for number, population in enumerate(everybody):
         key = jax.random.fold_in(jax.random.key(TUNING_STREAM), number)
-        pairs = member_count(population.best_responses) * member_count(teammates)
+        pairs = count_members(population.best_responses) * count_members(teammates)
         trials = affordable_trials(TRIALS, environment.horizon, pairs=pairs)
         played = cross_play(key, environment, population.best_responses, teammates, trials=trials)
         best.append(np.asarray(played.returns).mean(axis=(2, 3)).max(axis=0))

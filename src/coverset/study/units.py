@@ -44,7 +44,7 @@ class Experiment:
     directory: Path
     """Parent of the `seed-N` directories; its last part is the experiment's name."""
     generation: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of `GenerateSettings` that replace the preset's."""
+    """Fields of `GenerateSettings` and of the method that replace the preset's."""
     training: Mapping[str, Any] = field(default_factory=dict)
     """Fields of `TrainSettings` that replace the preset's."""
 
@@ -171,8 +171,8 @@ class Generation(ResumableUnit):
         generate(e.environment, **chosen, resume=True, reporter=reporter, **e.generation)
 
     def seconds_left(self) -> float | None:
-        e, settings = self.experiment, self.experiment.plan().settings
-        steps = self.steps_left(settings.num_chunks, settings.steps_per_chunk)
+        e, schedule = self.experiment, self.experiment.plan().trainer.schedule
+        steps = self.steps_left(schedule.num_chunks, schedule.steps_per_chunk)
         measured = time_estimates.find_recorded_speed(e.directory, e.environment, e.preset)
         return time_estimates.estimate_seconds(
             steps, measured or time_estimates.GENERATION_STEPS_PER_SECOND.get((e.environment, e.preset))
