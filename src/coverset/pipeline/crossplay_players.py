@@ -34,7 +34,7 @@ class SavedPolicies:
 
 
 @dataclass(frozen=True)
-class Players:
+class SeatPlayers:
     """The policies of one seat, stacked on a leading axis, with a name for each."""
 
     source: str
@@ -72,7 +72,7 @@ def find_players(
     *,
     seat: int,
     role: str,
-) -> Players:
+) -> SeatPlayers:
     """The policies that `name` refers to; raises ValueError if they cannot play in the seat.
 
     Args:
@@ -84,28 +84,28 @@ def find_players(
       role: which half of a population to use.
     """
     if saved is None and ":" in name:
-        return Players(name, load_third_party(name, environment, seat=seat), (name,))
+        return SeatPlayers(name, load_third_party(name, environment, seat=seat), (name,))
     if saved is None:
         return _find_heuristics(name, known_as["env"], environment)
     _check_environment(name, saved, known_as, environment)
     if isinstance(saved.content, Population):
         policies: Policy = getattr(saved.content, role.replace("-", "_"))
         title = role.removesuffix("s").replace("-", " ")
-        players = Players(name, policies, tuple(f"{title} {n + 1}" for n in range(count_members(policies))))
+        players = SeatPlayers(name, policies, tuple(f"{title} {n + 1}" for n in range(count_members(policies))))
     else:
         check_trained_seat(name, saved.about, environment, seat)
         alone = jax.tree.map(lambda x: jnp.asarray(x)[None], saved.content)
-        players = Players(name, alone, (str(saved.about.get("learner", "agent")),))
+        players = SeatPlayers(name, alone, (str(saved.about.get("learner", "agent")),))
     return replace(players, policies=fitting(name, players.policies, environment, seat))
 
 
-def _find_heuristics(name: str, env: str, environment: Environment) -> Players:
+def _find_heuristics(name: str, env: str, environment: Environment) -> SeatPlayers:
     known = heuristics(environment)
     if not known:
         raise ValueError(f"{env} has no heuristics: name the path of a population or an agent, not '{name}'.")
     one_of("policy", name, ["heuristics", *known])
     chosen = [*known] if name == "heuristics" else [name]
-    return Players(name, stack([known[one] for one in chosen]), tuple(chosen))
+    return SeatPlayers(name, stack([known[one] for one in chosen]), tuple(chosen))
 
 
 def _check_environment(name: str, saved: SavedPolicies, known_as: Mapping[str, Any], environment: Environment) -> None:
