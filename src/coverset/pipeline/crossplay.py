@@ -15,7 +15,7 @@ from coverset.envs.base import Environment
 from coverset.evaluation.cross_play import cross_play
 from coverset.evaluation.robustness import EPISODES
 from coverset.evaluation.statistics import Interval, student_interval
-from coverset.pipeline.crossplay_players import ROLES, SeatPlayers, SavedPolicies, find_players, find_saved
+from coverset.pipeline.crossplay_players import ROLES, SavedPolicies, SeatPlayers, find_players, find_saved
 from coverset.pipeline.generate import LARGEST_SEED
 from coverset.runs.storage import rounded
 from coverset.runs.trust import check_record, is_trusted
