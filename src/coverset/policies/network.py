@@ -7,7 +7,7 @@ Networks are written for any leading batch axes and are stacked over members by 
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -54,7 +54,7 @@ class Network(eqx.Module):
 
     @classmethod
     @abc.abstractmethod
-    def build(cls, key: PRNGKey, spec: NetworkSpec) -> Self:
+    def build(cls, key: PRNGKey, spec: NetworkSpec) -> "Network":
         """Draw an untrained network."""
 
     def initial_memory(self, *batch: int) -> PyTree:
@@ -65,7 +65,7 @@ class Network(eqx.Module):
     @abc.abstractmethod
     def step(
         self, inputs: Float[Array, "*b d"], memory: PyTree, context: Float[Array, "..."] | float = 0.0
-    ) -> tuple[Float[Array, "*b o"], PyTree]:
+    ) -> tuple[Float[Array, "... o"], PyTree]:
         """One time step: the outputs, and the memory after it.
 
         Args:

@@ -6,7 +6,7 @@ on memory goes step by step.
 
 import abc
 import math
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,7 @@ class RecurrentNetwork(Network):
     head: MLP
 
     @classmethod
-    def build(cls, key: PRNGKey, spec: NetworkSpec) -> Self:
+    def build(cls, key: PRNGKey, spec: NetworkSpec) -> "RecurrentNetwork":
         encoder_key, recurrent_key, head_key = jax.random.split(key, 3)
         size, gates = spec.memory_size, cls.num_gates * spec.memory_size
         sizes = (math.prod(spec.input_shape), *spec.hidden_sizes, gates)
