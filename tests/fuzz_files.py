@@ -26,12 +26,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from coverset.adhoc.agent import AdHocPolicy, MemoryNetwork
+from coverset.adhoc.plastic import PlasticPolicy
 from safetensors import safe_open
 from safetensors.numpy import save
 
 import toy_run
-from coverset.adhoc.agent import AdHocPolicy, MemoryNetwork
-from coverset.adhoc.plastic import PlasticPolicy
 from coverset.adhoc.saved import load_agent_policy, save_agent
 from coverset.cli.main import _sentence
 from coverset.cli.tables import print_summaries

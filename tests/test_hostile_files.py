@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import jax
 import pytest
+from coverset.adhoc.agent import AdHocPolicy, create_actor
 
 import coverset
 import toy_run
-from coverset.adhoc.agent import AdHocPolicy, create_actor
 from coverset.adhoc.saved import save_agent
 from coverset.cli.main import COMMANDS, run
 from coverset.envs.extensions import heuristics

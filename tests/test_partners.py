@@ -6,13 +6,13 @@ from pathlib import Path
 
 import jax
 import pytest
-
 from coverset.adhoc.agent import AdHocPolicy, create_actor
+from coverset.pipeline.crossplay_players import find_players, find_saved
+
 from coverset.adhoc.saved import save_agent
 from coverset.cli.main import run
 from coverset.exported.file import export_agent
 from coverset.partners import find_partner, other_seeds, read_run, seed_directories
-from coverset.pipeline.crossplay_players import find_players, find_saved
 from coverset.policies.stacked import count_members
 from toy_run import untrained
 

@@ -39,6 +39,11 @@ def load_class(what: str, name: str, built_in: Mapping[str, str], base: type[T])
     return found
 
 
+def is_installed(what: str, name: str, built_in: Mapping[str, str]) -> bool:
+    """Whether a name is built in or an entry point, so that a file may name it without the user's trust."""
+    return name in built_in or name in _installed(what)
+
+
 def class_name(cls: type, built_in: Mapping[str, str], what: str) -> str:
     """The name under which `load_class` finds a class again."""
     place = f"{cls.__module__}:{cls.__qualname__}"

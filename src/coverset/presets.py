@@ -1,12 +1,16 @@
 """Named settings per environment: `paper` follows the appendix tables, `fast` is tuned for two CPU cores."""
 
 from dataclasses import asdict, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from coverset.adhoc.registry import learner_class, learner_name, make_learner
 from coverset.checks import one_of
 from coverset.settings import GenerateSettings, TrainSettings
 from coverset.teammates.method import Method
 from coverset.teammates.registry import make_method, method_name, setting_names
+
+if TYPE_CHECKING:
+    from coverset.adhoc.learner import Learner
 
 PRESETS = ("fast", "paper")
 
@@ -263,8 +267,36 @@ _TRAIN: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
+def resolve_training(
+    environment: str, learner: "str | Learner", preset: str, settings: TrainSettings | None = None, **overrides: Any
+) -> "tuple[TrainSettings, Learner]":
+    """The settings of agent training and its learner, from a preset and what replaces parts of it.
+
+    Args:
+      environment: name of the environment; one that is not in the presets has the defaults.
+      learner: a name, whose own settings are the defaults, or a learner.
+      preset: `fast` or `paper`.
+      settings: shared settings that replace all of the preset's.
+      **overrides: fields of `TrainSettings` and of the learner that replace single ones.
+
+    Raises:
+      ValueError: a field is unknown, or its value is not allowed.
+    """
+    name = learner if isinstance(learner, str) else learner_name(learner)
+    own = [field.name for field in fields(learner_class(name))]  # pyright: ignore[reportArgumentType]
+    shared = [field.name for field in fields(TrainSettings)]
+    for override in overrides:
+        one_of("setting", override, [*shared, *own])
+    replaced = {override: value for override, value in overrides.items() if override in shared}
+    before = {} if isinstance(learner, str) else asdict(learner)  # pyright: ignore[reportArgumentType]
+    chosen = make_learner(name, {**before, **{key: value for key, value in overrides.items() if key in own}})
+    if settings is None:
+        return train_settings(environment, preset, **replaced), chosen
+    return TrainSettings(**{**asdict(settings), **replaced}), chosen
+
+
 def train_settings(environment: str, preset: str, **overrides: Any) -> TrainSettings:
-    """The preset's settings of agent training for an environment, with some of them replaced."""
+    """The settings that learners share, from a preset with some of them replaced."""
     one_of("preset", preset, PRESETS)
     settings = _TRAIN.get(environment, {}).get(preset, {"total_steps": 2_000_000})
     return TrainSettings(**{**settings, **overrides})

@@ -10,7 +10,6 @@ from itertools import pairwise
 import jax
 import jax.numpy as jnp
 
-from coverset.adhoc.agent import feature_size
 from coverset.envs.base import Environment
 from coverset.settings import GenerateSettings, TrainSettings
 
@@ -51,9 +50,10 @@ def generation_operations(environment: Environment, settings: GenerateSettings, 
 def training_operations(
     environment: Environment, settings: TrainSettings, partner_sizes: Sequence[int], *, seat: int = 0
 ) -> int:
-    """Operations of agent training per environment step: agent and critic act and learn, a network partner acts."""
+    """Operations of RL^2 training per environment step: actor and critic act and learn, a network partner acts."""
     s, actions = settings, environment.num_actions[seat]
-    features = feature_size(environment.observation_size, actions, recurrent=True)
+    # The observation, the last action, the last reward and the start flag.
+    features = environment.observation_size + actions + 2
     gates = 4 * s.memory_size
     encoder, recurrent = (features, *s.hidden_sizes, gates), layer_operations((s.memory_size, gates))
     heads = layer_operations((s.memory_size, actions)) + layer_operations((s.memory_size, 1))

@@ -12,7 +12,7 @@ from coverset.pipeline.generate import GenerationJob, Plan
 from coverset.pipeline.train import AgentJob, AgentPlan
 from coverset.policies.actor import ActorPolicy
 from coverset.policies.networks.dense import MLP
-from coverset.presets import train_settings
+from coverset.presets import resolve_training
 from coverset.teammates.trainer import ON_THE_GRID, Arithmetic
 from coverset.types import PyTree
 
@@ -40,8 +40,8 @@ def make_generation_workload(plan: Plan) -> Workload:
 
 def make_training_workload(plan: Plan, settings: dict[str, Any]) -> tuple[Workload, AgentPlan, Sequence[int]]:
     """Training of RL^2 agents with K untrained teammates; also returns its plan and a teammate's layer widths."""
-    chosen = train_settings(plan.environment_name, plan.preset, **settings)
-    agent = AgentPlan(plan.environment_name, plan.environment, "rl2", plan.preset, chosen, 0, ("teammates",))
+    chosen, learner = resolve_training(plan.environment_name, "rl2", plan.preset, **settings)
+    agent = AgentPlan(plan.environment_name, plan.environment, learner, plan.preset, chosen)
     seeds = tuple(range(chosen.parallel_seeds))
     pools = [_untrained_teammates(plan, seed) for seed in seeds]
     job = AgentJob(agent, seeds, pools)

@@ -92,7 +92,7 @@ def _draw(played: "CrossPlay", path: Path) -> None:
     # The end of a long path tells it apart; the whole would not leave room for the matrix.
     first, second = ("/".join(Path(side.source).parts[-3:]) for side in (played.first, played.second))
     labels = (f"seat 0: {first}", f"seat 1: {second}")
-    names = {"rows": played.first.names, "columns": played.second.names}
+    names = {"rows": played.first.titles, "columns": played.second.titles}
     title = f"{played.environment}: mean return"
     save_figure(path, returns_figure(played.means, **names, labels=labels, title=title))
 
@@ -101,10 +101,10 @@ def _show(played: "CrossPlay") -> None:
     """Seat 0 down, seat 1 across; below each mean half the width of its interval, for the columns' sake."""
     table = Table(title=escape(f"{played.environment}: {played.first.source} with {played.second.source}"))
     table.add_column("", no_wrap=True)
-    for name in played.second.names:
+    for name in played.second.titles:
         table.add_column(escape(name), justify="right")
-    for row, name in enumerate(played.first.names):
-        table.add_row(escape(name), *(_cell(played, row, column) for column in range(len(played.second.names))))
+    for row, name in enumerate(played.first.titles):
+        table.add_row(escape(name), *(_cell(played, row, column) for column in range(len(played.second.titles))))
     Console().print(table)
     trials, episodes = played.returns.shape[2:]
     print(f"Mean return over {trials} trials of {episodes} episodes, with 95% intervals over trials.")

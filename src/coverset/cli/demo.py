@@ -102,20 +102,20 @@ def _study(directory: Path, method: str, should_stop: Callable[[], bool]) -> lis
 
 def _conclude(out: Path, summaries: list[list[dict[str, Any]]]) -> None:
     """Draw, report, and print the main findings."""
-    from coverset.cli.tables import print_grid
+    from coverset.cli.tables import print_table
     from coverset.pipeline.report import read_study, write_report
-    from coverset.reports.document import overview_grid
+    from coverset.reports.document import overview_table
     from coverset.reports.figures import cross_play_figure, save_figure
-    from coverset.reports.findings import findings
+    from coverset.reports.findings import describe_findings
 
     picture = out / PICTURE
     save_figure(picture, cross_play_figure([of_method[0] for of_method in summaries]))
     page = write_report(out)
     chapters, _, _ = read_study(out)
-    grid = overview_grid(chapters)
-    narrow = replace(grid, columns=grid.columns[1:], rows=[row[1:] for row in grid.rows], text_columns=2)
-    print_grid("The matrix game needs three conventions", narrow)
-    for sentence in findings(chapters[0]):
+    table = overview_table(chapters)
+    narrow = replace(table, columns=table.columns[1:], rows=[row[1:] for row in table.rows], text_columns=2)
+    print_table("The matrix game needs three conventions", narrow)
+    for sentence in describe_findings(chapters[0]):
         print(f"- {sentence}")
     print(f"What each method found, side by side: {picture}")
     print(f"The report: {page}")

@@ -27,7 +27,7 @@ class Evaluate(Trusting):
     directory: tyro.conf.Positional[Path]
     """Directory of a generation run with trained agents."""
     learner: str = "rl2"
-    """Whose agents: rl2, feedforward or plastic."""
+    """Whose agents: a learner's name, or module:Class."""
     seeds: tuple[str, ...] = ()
     """Seeds of the run (default: all)."""
     partners: tuple[str, ...] = ()

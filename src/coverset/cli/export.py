@@ -39,7 +39,8 @@ def main(arguments: list[str]) -> int:
     """Parse, write, print."""
     command = read_options(Export, arguments, command="export", description=DESCRIPTION)
 
-    from coverset.exported.file import export_agent, load_exported
+    from coverset.exported.file import load_exported
+    from coverset.pipeline.export import export_agent
 
     path = export_agent(command.agent, command.out, role=command.role, member=command.member)
     about = load_exported(path).about

@@ -41,7 +41,7 @@ class Reproduce:
     methods: tuple[str, ...] = ("lbrdiv", "brdiv", "lipo")
     """How teammates are generated."""
     learners: tuple[str, ...] = ("rl2",)
-    """Agents that are trained with them: rl2, feedforward, plastic."""
+    """Agents that are trained with them: rl2, feedforward, plastic, an installed learner, or module:Class."""
     preset: str = "fast"
     """Where the settings come from: fast or paper."""
     seeds: tuple[str, ...] = ("0", "1", "2", "3")

@@ -8,15 +8,15 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from coverset.reports.blocks import Grid
+    from coverset.reports.blocks import HtmlTable
 
 
-def print_grid(title: str, grid: "Grid") -> None:
+def print_table(title: str, content: "HtmlTable") -> None:
     """A table of a report."""
     table = Table(title=escape(title))
-    for number, column in enumerate(grid.columns):
-        table.add_column(escape(column), justify="left" if number < grid.text_columns else "right")
-    for row in grid.rows:
+    for number, column in enumerate(content.columns):
+        table.add_column(escape(column), justify="left" if number < content.text_columns else "right")
+    for row in content.rows:
         table.add_row(*map(escape, row))
     Console().print(table)
 

@@ -1,6 +1,7 @@
 """Export agents as files that run without coverset, and load such files: one step with weights, as programs in a zip.
 
-`coverset.exported.archive` lists the entries of the file. The programs come from `jax.export` and run with jax and
+`coverset.exported.archive` lists the entries of the file, `coverset.pipeline.export` writes agents and members of
+populations. The programs come from `jax.export` and run with jax and
 flatbuffers alone; see docs/study.md for an example. `done` means that the previous step ended an episode. At the first
 step with a partner, memory is the initial memory, and `done` and `reward` are ignored. Memory is a tuple of arrays.
 
@@ -27,15 +28,12 @@ from jax import export
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Int
 
-from coverset.adhoc.agent import AdHocPolicy, feature_size
-from coverset.adhoc.plastic import PlasticPolicy
 from coverset.adhoc.saved import load_agent_policy
-from coverset.checks import between, describe_exception, one_of
+from coverset.checks import between, describe_exception
 from coverset.envs import registry
 from coverset.exported import programs
 from coverset.exported.archive import PROGRAMS, pack, read_archive
 from coverset.exported.sandbox import Signature, clean_programs
-from coverset.policies.actor import ActorPolicy, dense_policy
 from coverset.policies.compatibility import check_policy
 from coverset.policies.population import FORMAT as POPULATION_FORMAT
 from coverset.policies.population import Population, load_population
@@ -43,40 +41,7 @@ from coverset.policy import Policy
 from coverset.runs.storage import DamagedFile, jsonable, load_tensors, write_bytes
 from coverset.types import Percept, PRNGKey, PyTree
 
-EXPORT_FILE = "agent.zip"
-SEATS = {"best-responses": 0, "teammates": 1}
-"""Roles in a population, and their seats."""
 PLATFORMS = ("cpu", "cuda", "tpu")
-
-
-def export_agent(
-    agent: str | Path, out: str | Path | None = None, *, role: str | None = None, member: int | None = None
-) -> Path:
-    """Write an agent, or one member of a population, as a file that runs with jax alone.
-
-    Args:
-      agent: the directory or file of an agent written by `train`; with `role` and `member`, the directory or file of
-        one seed written by `generate`.
-      out: the file to write (default: `agent.zip` beside the agent, or a name such as `teammate-1.zip` beside the
-        population).
-      role: `teammates` or `best-responses`.
-      member: which member, counted from 1.
-    Returns:
-      The path of the file.
-    """
-    _require_flatbuffers()
-    if (role is None) != (member is None):
-        raise ValueError(f"role and member must be given together or not at all, got {role!r} and {member!r}.")
-    path = Path(agent)
-    if role is None or member is None:
-        file, name = _find_file(path, "agent.safetensors", "agent", "coverset train"), EXPORT_FILE
-        policy, about = load_agent_policy(file)
-    else:
-        file = _find_file(path, "policies.safetensors", "population", "coverset generate")
-        name = f"{role.removesuffix('s')}-{member}.zip"
-        policy, about = _select_member(file, role, member)
-    target = Path(out) if out is not None else file.parent / name
-    return _write("out", target, policy, policy_shape(policy), _origin_fields(about))
 
 
 def export_policy(
@@ -93,17 +58,27 @@ def export_policy(
     Returns:
       The path of the file.
     """
-    _require_flatbuffers()
+    require_flatbuffers()
     between("seat", seat, 0, 1)
     environment = registry.make(env, **(env_parameters or {}))
     check_policy("policy", policy, environment, seat=seat)
     parameters = registry.recorded_parameters(env, environment, env_parameters or {})
     about = {"env": env, "env_parameters": jsonable(parameters), "seat": seat}
-    return _write("path", Path(path), policy, (environment.observation_size, environment.num_actions[seat]), about)
+    return write_exported(
+        "path", Path(path), policy, (environment.observation_size, environment.num_actions[seat]), about
+    )
 
 
-def _write(name: str, target: Path, policy: Policy, shape: tuple[int, int], about: dict[str, Any]) -> Path:
-    """Write a policy with this observation size and number of actions."""
+def write_exported(name: str, target: Path, policy: Policy, shape: tuple[int, int], about: dict[str, Any]) -> Path:
+    """Write a policy and what it is for.
+
+    Args:
+      name: what the caller calls `target`, for messages.
+      target: the file.
+      policy: what acts.
+      shape: how many numbers it reads, and among how many actions it chooses.
+      about: environment, parameters and seat that it is for, and whatever else is to be kept.
+    """
     if target.is_dir():
         raise ValueError(f"{name} must be a file, but {target} is a directory.")
     shapes = {"observation_size": shape[0], "num_actions": shape[1]}
@@ -111,41 +86,6 @@ def _write(name: str, target: Path, policy: Policy, shape: tuple[int, int], abou
     parts = _export_programs(policy, shape[0], start, structure)
     write_bytes(target, pack(parts, tuple(np.asarray(leaf, order="C") for leaf in start), {**shapes, **about}))
     return target
-
-
-def _find_file(path: Path, name: str, content: str, command: str) -> Path:
-    """The file at a path, or the file of this name in the directory at the path."""
-    file = path / name if path.is_dir() else path
-    if not file.is_file():
-        raise ValueError(f"{path} holds no {content}: make one with `{command}`.")
-    return file
-
-
-def _select_member(file: Path, role: str, member: int) -> tuple[Policy, dict[str, Any]]:
-    """One policy of a population and its description; best responses have seat 0, teammates seat 1."""
-    one_of("role", role, SEATS)
-    population, about = load_population(file)
-    stacked: ActorPolicy = getattr(population, role.replace("-", "_"))
-    between("member", member, 1, stacked.mlp.weights[0].shape[0])
-    policy = jax.tree.map(lambda x: x[member - 1], stacked)
-    return policy, {**about, "seat": SEATS[role], "role": role, "member": member}
-
-
-def _origin_fields(about: dict[str, Any]) -> dict[str, Any]:
-    names = ("env", "env_parameters", "seat", "seed", "learner", "role", "member")
-    return {name: about[name] for name in names if name in about}
-
-
-def policy_shape(policy: Policy) -> tuple[int, int]:
-    """Observation size and number of actions of a policy, stacked or not."""
-    match policy:
-        case AdHocPolicy(actor=actor, num_actions=actions):
-            return actor.encoder.sizes[0] - feature_size(0, actions, recurrent=actor.recurrent), actor.head.sizes[-1]
-        case PlasticPolicy(library=dense_policy(mlp=mlp)) | dense_policy(mlp=mlp):
-            return mlp.sizes[0], mlp.sizes[-1]
-        case ExportedPolicy():
-            return policy.observation_size, policy.num_actions
-    raise TypeError(f"The shape of a policy of type {type(policy).__name__} is unknown.")
 
 
 def _export_programs(policy: Policy, size: int, start: tuple, structure: Any) -> dict[str, bytes]:
@@ -258,7 +198,7 @@ def load_exported(path: str | Path) -> ExportedPolicy:
     Raises:
       DamagedFile: the file is damaged, or its programs do something that no step of an agent does.
     """
-    _require_flatbuffers()
+    require_flatbuffers()
     path = Path(path)
     about, memory, parts = read_archive(path)
     start = tuple(jnp.asarray(leaf) for leaf in memory)
@@ -369,7 +309,8 @@ def _merge_batch_axes(call: Callable[..., Any]) -> Callable[..., Any]:
     return step
 
 
-def _require_flatbuffers() -> None:
+def require_flatbuffers() -> None:
+    """Raise ValueError unless exported agents can be written and read."""
     try:
         import flatbuffers  # noqa: F401
     except ImportError as error:

@@ -52,3 +52,13 @@ def _check_memory(who: str, initial: PyTree, remembered: PyTree) -> None:
             shapes = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in (before, after)]
             place = f" at {jax.tree_util.keystr(path)}" if path else ""
             raise ValueError(f"{wanted}, {shapes[0]}{place}, got {shapes[1]}.")
+
+
+def policy_shape(policy: Any) -> tuple[int, int]:
+    """How many numbers a saved policy reads, and among how many actions it chooses; stacked or not."""
+    try:
+        return policy.observation_size, policy.num_actions
+    except AttributeError as error:
+        raise ValueError(
+            f"a policy that is saved must have observation_size and num_actions, and {type(policy).__name__} lacks one."
+        ) from error

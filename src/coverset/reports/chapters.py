@@ -10,11 +10,11 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from coverset.adhoc.registry import TITLES
 from coverset.reports.records import AgentRecord, Content, RunRecord
 
 METHOD_NAMES = {"lbrdiv": "L-BRDiv", "brdiv": "BRDiv", "lipo": "LIPO", "independent": "Independent"}
 """Display names from the paper, in the order of its figures; other methods follow under their own names."""
-LEARNER_NAMES = {"rl2": "RL²", "feedforward": "feed-forward", "plastic": "PLASTIC-Policy"}
 ENVIRONMENT_ORDER = ("matrix", "reaching", "weighted-reaching", "foraging")
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Chapter:
     def learners(self) -> tuple[str, ...]:
         """Learners with at least one finished or evaluated agent."""
         found = {learner for method in self.methods for learner in (*method.agents, *method.evaluations)}
-        return tuple(sorted(found, key=lambda name: _rank(name, LEARNER_NAMES)))
+        return tuple(sorted(found, key=lambda name: _rank(name, TITLES)))
 
     @property
     def reference(self) -> MethodRuns:
@@ -88,7 +88,7 @@ class Chapter:
 
 def learner_name(learner: str) -> str:
     """The display name of a learner."""
-    return LEARNER_NAMES.get(learner, learner)
+    return TITLES.get(learner, learner)
 
 
 def make_chapters(runs: Iterable[RunRecord], members: Callable[[Content], Sequence[str]]) -> tuple[Chapter, ...]:
@@ -137,8 +137,7 @@ def _drop_repeated_seeds(runs: list[RunRecord], left_out: list[str]) -> list[Run
 
 def _pooling_key(run: RunRecord) -> Hashable:
     """What pooled runs must share. `parallel_seeds` is left out: it only affects the floating-point reduction order."""
-    settings = {name: value for name, value in run.config["settings"].items() if name != "parallel_seeds"}
-    return run.directory, run.method, run.config["preset"], _to_json(settings)
+    return run.directory, run.method, run.config["preset"], _settings_key(run.config, "method_settings")
 
 
 def _make_labels(groups: list[list[RunRecord]]) -> list[str]:
@@ -165,8 +164,13 @@ def _select_comparable_agents(runs: list[RunRecord], left_out: list[str]) -> dic
 
 def _training_key(agent: AgentRecord) -> Hashable:
     config = agent.config
+    return config["preset"], config["seat"], tuple(config["partners"]), _settings_key(config, "learner_settings")
+
+
+def _settings_key(config: Content, own: str) -> str:
+    """Shared settings and the method's or learner's `own`, without those that change no more than reduction order."""
     settings = {name: value for name, value in config["settings"].items() if name != "parallel_seeds"}
-    return config["preset"], config["seat"], tuple(config["partners"]), _to_json(settings)
+    return _to_json({"settings": settings, own: config.get(own, {})})
 
 
 def _select_comparable_evaluations(

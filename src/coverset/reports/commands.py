@@ -3,17 +3,20 @@
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from coverset.adhoc.registry import LEARNERS
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
-from coverset.presets import generate_settings, train_settings
+from coverset.extending import is_installed
+from coverset.presets import resolve_generation, resolve_training, train_settings
 from coverset.reports.chapters import Chapter, MethodRuns
 from coverset.reports.records import Content
 from coverset.runs.storage import jsonable
+from coverset.teammates.registry import METHODS
 
 
 def reproduction_commands(chapter: Chapter) -> list[str]:
@@ -38,7 +41,7 @@ def _generate_command(method: MethodRuns, directory: str) -> str:
     config = method.runs[0].config
     words = ["coverset", "generate", config["env"], "--method", config["method"], "--preset", config["preset"]]
     words += ["--seeds", *(str(run.seed) for run in method.runs), "--out", directory]
-    words += _setting_options(config, lambda: generate_settings(config["env"], config["method"], config["preset"]))
+    words += _setting_options(config, "method_settings", lambda: _generation_defaults(config))
     if arguments := _environment_arguments(config):
         words += ["--env-args", *arguments]
     return shlex.join(words)
@@ -50,7 +53,7 @@ def _train_command(config: Content, directory: str, env: str) -> str:
         words += ["--partners", *config["partners"]]
     if config["seat"]:
         words += ["--seat", str(config["seat"])]
-    return shlex.join(words + _setting_options(config, lambda: train_settings(env, config["preset"])))
+    return shlex.join(words + _setting_options(config, "learner_settings", lambda: _training_defaults(config, env)))
 
 
 def _evaluate_command(record: Content, learner: str, directory: str, generated: Content) -> str:
@@ -70,14 +73,33 @@ def _partner_names(met: Sequence[str]) -> list[str]:
     return [*dict.fromkeys(populations)]
 
 
-def _setting_options(config: Content, preset: Any) -> list[str]:
-    """Options for settings that differ from the preset; none if the preset no longer exists."""
+def _generation_defaults(config: Content) -> dict[str, Any]:
+    """The preset's settings; none of a method that only an import could tell of."""
+    if not is_installed("method", config["method"], METHODS):
+        return {}
+    settings, method = resolve_generation(config["env"], config["method"], config["preset"])
+    return {**asdict(settings), **asdict(method)}  # pyright: ignore[reportArgumentType]
+
+
+def _training_defaults(config: Content, env: str) -> dict[str, Any]:
+    """The preset's settings; none of a learner that only an import could tell of."""
+    if not is_installed("learner", config["learner"], LEARNERS):
+        return asdict(train_settings(env, config["preset"]))
+    settings, learner = resolve_training(env, config["learner"], config["preset"])
+    return {**asdict(settings), **asdict(learner)}  # pyright: ignore[reportArgumentType]
+
+
+def _setting_options(config: Content, own: str, preset: Callable[[], dict[str, Any]]) -> list[str]:
+    """Options for settings, shared ones and the method's or learner's `own`, that differ from the preset.
+
+    None if the preset no longer exists.
+    """
     try:
-        defaults = jsonable(asdict(preset()))
+        defaults = jsonable(preset())
     except ValueError:
         return []
     words: list[str] = []
-    for name, value in config["settings"].items():
+    for name, value in {**config["settings"], **config.get(own, {})}.items():
         if name in defaults and value != defaults[name]:
             words += _format_option(name.replace("_", "-"), value)
     return words

@@ -6,14 +6,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from coverset.adhoc.saved import load_agent_policy
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.extensions import best_response, describe_heuristics, heuristics
-from coverset.partners import AGENT_FILE, GenerationRun, check_same_environment, read_run
-from coverset.policies.stacked import count_members, take_member
+from coverset.partners import AGENT_FILE, SEATS, GenerationRun, find_member, load_agent_for, read_run
 from coverset.policy import Policy
-from coverset.runs.storage import DamagedFile, rounded
+from coverset.runs.storage import rounded
 from coverset.studio.catalogue import Run
 from coverset.studio.files import SafeDirectory
 
@@ -75,8 +73,9 @@ class Players:
     def pair(self, run: Run, i: int, j: int) -> tuple[Environment, tuple[Policy, Policy]]:
         """Best response `i` and teammate `j` of a run, counted from 1."""
         loaded = self.run(run)
-        best, teammates = loaded.population
-        return loaded.environment, (member(best, i, "best response"), member(teammates, j, "teammate"))
+        chosen = zip(SEATS, (i, j), strict=True)
+        first, second = (find_member(loaded.population, role, number)[1] for role, number in chosen)
+        return loaded.environment, (first, second)
 
     def find(self, run: Run, reference: str) -> tuple[World, Player]:
         """The player that a checked reference names, and its environment."""
@@ -86,20 +85,16 @@ class Players:
             return world, _heuristic(world.environment, which)
         if kind == "agent":
             return world, self._agent(run, world, which)
-        seat = 0 if kind == "best-response" else 1
-        name = kind.replace("-", " ")
-        policy = member(self.run(run).population[seat], int(which), name)
-        return world, Player(reference, f"{name} {which}", policy, seat)
+        role = f"{kind}s"
+        name, policy = find_member(self.run(run).population, role, int(which))
+        return world, Player(reference, name, policy, SEATS[role])
 
     def _agent(self, run: Run, world: World, learner: str) -> Player:
         if learner.startswith("."):
             raise ValueError("There is no such agent in this run.")
         path = self.directory.file(run.path / learner / AGENT_FILE)
-        policy, about = load_agent_policy(path)
         known_as = {"env": world.name, "env_parameters": world.parameters}
-        check_same_environment(learner, about, world.environment, known_as)
-        if about.get("seat") not in (0, 1):
-            raise DamagedFile(f"{learner}/{AGENT_FILE} does not say in which seat the agent sits.")
+        policy, about = load_agent_for(path, world.environment, known_as)
         return Player(f"agent:{learner}", f"{learner} agent", policy, about["seat"])
 
     def list_heuristics(self, run: Run) -> list[dict[str, str]]:
@@ -110,14 +105,6 @@ class Players:
             {"reference": f"heuristic:{name}", "name": name, "does": sentences.get(name, "")}
             for name in heuristics(environment)
         ]
-
-
-def member(policies: Any, number: int, name: str) -> Policy:
-    """One member of a stack, counted from 1."""
-    size = count_members(policies)
-    if not 1 <= number <= size:
-        raise ValueError(f"{name} must be a number from 1 to {size}, got {number}.")
-    return take_member(policies, number - 1)
 
 
 def _heuristic(environment: Environment, name: str) -> Player:

@@ -5,11 +5,12 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from coverset.adhoc.registry import learner_class
 from coverset.checks import of_type, one_of
 from coverset.pipeline.generate import check_seeds, run_name
-from coverset.pipeline.train import LEARNERS
 from coverset.settings import GenerateSettings, TrainSettings
 from coverset.study.units import Certification, Evaluation, Experiment, Generation, Training, Unit
+from coverset.teammates.registry import method_class
 
 ENVIRONMENTS = ("matrix", "reaching", "weighted-reaching", "foraging")
 METHODS = ("lbrdiv", "brdiv", "lipo")
@@ -62,7 +63,8 @@ def plan_study(
       preset: `fast` or `paper`.
       seeds: as for `generate`.
       out: parent directory of all run directories.
-      generation: fields of `GenerateSettings` that replace the preset's.
+      generation: fields of `GenerateSettings` and of the methods that replace the preset's; a method's own fields
+        concern the methods that have them.
       training: fields of `TrainSettings` that replace the preset's.
     """
     for name, given in (("environments", environments), ("methods", methods), ("learners", learners)):
@@ -70,17 +72,16 @@ def plan_study(
             raise ValueError(f"{name} must name at least one, got none.")
     check_seeds(seeds)
     check_out(Path(out))
-    for learner in learners:
-        one_of("learner", learner, LEARNERS)
     overrides = {
-        "generation": parse_overrides("generation", generation or {}, GenerateSettings),
-        "training": parse_overrides("training", training or {}, TrainSettings),
+        "generation": parse_overrides("generation", generation or {}, GenerateSettings, *map(method_class, methods)),
+        "training": parse_overrides("training", training or {}, TrainSettings, *map(learner_class, learners)),
     }
     units: list[Unit] = []
     for environment in dict.fromkeys(environments):
         for method in dict.fromkeys(methods):
             place = Path(out) / run_name(environment, method, preset)
-            experiment = Experiment(environment, method, preset, tuple(seeds), place, **overrides)
+            own = select_overrides(overrides["generation"], GenerateSettings, method_class(method))
+            experiment = Experiment(environment, method, preset, tuple(seeds), place, own, overrides["training"])
             units += [Generation(experiment), Certification(experiment)]
             for learner in dict.fromkeys(learners):
                 units += [Training(experiment, learner), Evaluation(experiment, learner)]
@@ -95,10 +96,16 @@ def check_out(out: Path) -> None:
         raise ValueError(f"out must be a directory, but {out} is a file.")
 
 
-def parse_overrides(name: str, given: Mapping[str, Any], settings: type) -> dict[str, Any]:
-    """Check names and types of setting overrides, and convert JSON lists to tuples."""
-    known, types = [field.name for field in fields(settings)], get_type_hints(settings)
+def parse_overrides(name: str, given: Mapping[str, Any], *settings: Any) -> dict[str, Any]:
+    """Check names and types of overrides of these records of settings, and convert JSON lists to tuples."""
+    types = {field.name: get_type_hints(record)[field.name] for record in settings for field in fields(record)}
     for key, value in given.items():
-        one_of(f"{name} setting", key, known)
+        one_of(f"{name} setting", key, types)
         of_type(key, value, types[key])
     return {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
+
+
+def select_overrides(given: Mapping[str, Any], *settings: Any) -> dict[str, Any]:
+    """Those of the overrides that are fields of these records of settings."""
+    known = {field.name for record in settings for field in fields(record)}
+    return {key: value for key, value in given.items() if key in known}

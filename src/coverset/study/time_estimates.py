@@ -31,8 +31,8 @@ CERTIFICATION_SECONDS = {"matrix": 1.0, "reaching": 6.0, "weighted-reaching": 6.
 """Per seed."""
 EVALUATION_SECONDS = {"matrix": 1.0}
 """Per seed."""
-PLASTIC_SECONDS = 2.0
-"""Per seed; PLASTIC trains no network."""
+FITTING_SECONDS = 2.0
+"""Per seed, for learners that compute their agent without gradients."""
 
 
 def estimate_seconds(steps: float, speed: float | None) -> float | None:

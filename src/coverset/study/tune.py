@@ -34,6 +34,7 @@ from coverset.settings import GenerateSettings
 from coverset.study.engine import LocalEngine, StudyEngine, StudyReporter, UnitOutcome, UnitState
 from coverset.study.planning import check_out, parse_overrides
 from coverset.study.units import Experiment, Generation
+from coverset.teammates.registry import method_class
 
 METHODS = ("brdiv", "lipo")
 ALPHAS = (0.1, 0.5, 1.0, 5.0, 10.0)
@@ -132,7 +133,7 @@ def tune(
       reporter: receives progress.
     """
     _check_choices(method, alphas, seeds, refinements, generation or {})
-    overrides = parse_overrides("generation", generation or {}, GenerateSettings)
+    overrides = parse_overrides("generation", generation or {}, GenerateSettings, method_class(method))
     root = Path(out) if out is not None else Path("runs") / f"tune-{run_name(environment, method, preset)}"
     check_out(root)
     template = Experiment(environment, method, preset, tuple(seeds), root, overrides)

@@ -11,10 +11,13 @@ OUT/ENV-METHOD-PRESET/seed-N/                                  generation
 
 import abc
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from coverset.adhoc.learner import FittedLearner
+from coverset.adhoc.registry import agent_folder, learner_class
+from coverset.adhoc.trainer import training_schedule
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
@@ -26,7 +29,7 @@ from coverset.pipeline.evaluate import EVALUATION_FILE, default_trials, evaluate
 from coverset.pipeline.generate import Plan, generate, make_plan
 from coverset.pipeline.loop import Reporter, Stopped
 from coverset.pipeline.train import AgentPlan, train
-from coverset.presets import train_settings
+from coverset.presets import resolve_training
 from coverset.runs.directory import AgentDirectory, RunDirectory
 from coverset.runs.storage import DamagedFile, read_json
 from coverset.settings import TrainSettings
@@ -44,9 +47,9 @@ class Experiment:
     directory: Path
     """Parent of the `seed-N` directories; its last part is the experiment's name."""
     generation: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of `GenerateSettings` that replace the preset's."""
+    """Fields of `GenerateSettings` and of the method that replace the preset's."""
     training: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of `TrainSettings` that replace the preset's."""
+    """Fields of `TrainSettings` that replace the preset's, and fields of learners."""
 
     @property
     def name(self) -> str:
@@ -60,9 +63,15 @@ class Experiment:
         """The checked plan of teammate generation."""
         return make_plan(self.environment, method=self.method, preset=self.preset, **self.generation)
 
-    def agent_settings(self) -> TrainSettings:
-        """The checked settings of agent training."""
-        return train_settings(self.environment, self.preset, **self.training)
+    def training_of(self, learner: str) -> dict[str, Any]:
+        """Those of the `training` settings that this learner has."""
+        known = {field.name for owner in (TrainSettings, learner_class(learner)) for field in fields(owner)}  # pyright: ignore[reportArgumentType]
+        return {name: value for name, value in self.training.items() if name in known}
+
+    def agent_plan(self, learner: str) -> AgentPlan:
+        """The checked plan of agent training."""
+        settings, chosen = resolve_training(self.environment, learner, self.preset, **self.training_of(learner))
+        return AgentPlan(self.environment, self.make_environment(), chosen, self.preset, settings)
 
     def seed_directory(self, seed: int) -> Path:
         """The run directory of one seed."""
@@ -171,8 +180,8 @@ class Generation(ResumableUnit):
         generate(e.environment, **chosen, resume=True, reporter=reporter, **e.generation)
 
     def seconds_left(self) -> float | None:
-        e, settings = self.experiment, self.experiment.plan().settings
-        steps = self.steps_left(settings.num_chunks, settings.steps_per_chunk)
+        e, schedule = self.experiment, self.experiment.plan().trainer.schedule
+        steps = self.steps_left(schedule.num_chunks, schedule.steps_per_chunk)
         measured = time_estimates.find_recorded_speed(e.directory, e.environment, e.preset)
         return time_estimates.estimate_seconds(
             steps, measured or time_estimates.GENERATION_STEPS_PER_SECOND.get((e.environment, e.preset))
@@ -194,26 +203,24 @@ class Training(ResumableUnit):
         return (Generation(self.experiment).name,)
 
     def run_directory(self, seed: int) -> RunDirectory:
-        return AgentDirectory(self.experiment.seed_directory(seed) / self.learner)
+        return AgentDirectory(self.experiment.seed_directory(seed) / agent_folder(self.learner))
 
     def config(self, seed: int) -> dict[str, Any]:
-        e, generation = self.experiment, self.experiment.plan()
-        chosen = (self.learner, e.preset, e.agent_settings(), 0, ("teammates",))
-        plan = AgentPlan(e.environment, generation.environment, *chosen)
-        return plan.config(seed, generation.config(seed))
+        return self.experiment.agent_plan(self.learner).config(seed, self.experiment.plan().config(seed))
 
     def run(self, reporter: Reporter) -> None:
         e = self.experiment
         chosen = {"learner": self.learner, "preset": e.preset, "seeds": e.seeds}
-        train(e.directory, **chosen, resume=True, reporter=reporter, **e.training)
+        train(e.directory, **chosen, resume=True, reporter=reporter, **e.training_of(self.learner))
 
     def seconds_left(self) -> float | None:
-        e, settings = self.experiment, self.experiment.agent_settings()
-        if self.learner == "plastic":
-            return self.scale_by_seeds_left(time_estimates.PLASTIC_SECONDS)
-        partners = e.plan().settings.population_size
-        steps = self.steps_left(settings.num_chunks(partners), settings.steps_per_chunk(partners))
-        measured = time_estimates.find_recorded_speed(e.directory, e.environment, e.preset, self.learner)
+        e, plan = self.experiment, self.experiment.agent_plan(self.learner)
+        if isinstance(plan.learner, FittedLearner):
+            return self.scale_by_seeds_left(time_estimates.FITTING_SECONDS)
+        schedule = training_schedule(plan.settings, e.plan().settings.population_size)
+        steps = self.steps_left(schedule.num_chunks, schedule.steps_per_chunk)
+        folder = agent_folder(self.learner)
+        measured = time_estimates.find_recorded_speed(e.directory, e.environment, e.preset, folder)
         return time_estimates.estimate_seconds(
             steps, measured or time_estimates.TRAINING_STEPS_PER_SECOND.get((e.environment, e.preset))
         )
@@ -272,7 +279,7 @@ class Evaluation(Unit):
 
     def _is_evaluated(self, seed: int) -> bool:
         """Whether an evaluation with the default partners exists; the user may have run one with other partners."""
-        agent = self.experiment.seed_directory(seed) / self.learner
+        agent = self.experiment.seed_directory(seed) / agent_folder(self.learner)
         if not (agent / EVALUATION_FILE).is_file() or not (agent / AGENT_FILE).is_file():
             return False
         try:

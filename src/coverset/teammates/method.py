@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from coverset.settings import GenerateSettings
     from coverset.teammates.collect import Steps
     from coverset.teammates.networks import Networks
+    from coverset.teammates.pair_grid import PairGrid
     from coverset.teammates.ppo import Batch, Logits
 
 
@@ -33,6 +34,19 @@ class World(NamedTuple):
     """Number of best responses."""
     columns: int
     """Number of teammates."""
+
+
+class Rollout(NamedTuple):
+    """What a method may look at before advantages are estimated."""
+
+    world: World
+    grid: "PairGrid"
+    """Who plays with whom in which environment."""
+    steps: "Steps"
+    networks: "Networks"
+    """All networks that took part."""
+    progress: Scalar
+    """How far the run has come, from 0 to 1."""
 
 
 class Seen(NamedTuple):
@@ -102,11 +116,9 @@ class Method(abc.ABC):
     def weights(self, state: PyTree) -> Float[Array, "R C"] | PairWeights:
         """The weight of every pair's return in the objective."""
 
-    def bonus(
-        self, parameters: PyTree, state: PyTree, steps: "Steps", networks: "Networks"
-    ) -> Float[Array, "T R B"] | None:
+    def bonus(self, parameters: PyTree, state: PyTree, rollout: Rollout) -> Float[Array, "T R B"] | None:
         """What is added to every step's reward before advantages are estimated; reported returns leave it out."""
-        del parameters, state, steps, networks
+        del parameters, state, rollout
 
     def loss(
         self, parameters: PyTree, state: PyTree, batch: "Batch", logits: "Logits"

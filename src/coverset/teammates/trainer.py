@@ -30,7 +30,7 @@ from coverset.policies.population import Population
 from coverset.settings import GenerateSettings, Schedule
 from coverset.teammates.collect import Playing, Steps, Tally, collect, grid_logits, start_playing
 from coverset.teammates.critic import PairCritic
-from coverset.teammates.method import Method, PairWeights, Seen, World, as_pair_weights, violates_constraints
+from coverset.teammates.method import Method, PairWeights, Rollout, Seen, World, as_pair_weights, violates_constraints
 from coverset.teammates.networks import actor_spec, init_networks
 from coverset.teammates.pair_grid import PairGrid
 from coverset.teammates.ppo import (
@@ -239,7 +239,8 @@ class Trainer:
     def batch(self, state: TrainState, steps: Steps, weights: PairWeights) -> tuple[Batch, CriticMemories]:
         """A rollout with its advantages and targets, each policy's data in one block; and the critics' memories."""
         grid, s, networks = self.grid, self.settings, state.optimised.networks
-        bonus = self.method.bonus(networks.method, state.method, steps, networks)
+        rollout = Rollout(self.world, grid, steps, networks, self.progress(state))
+        bonus = self.method.bonus(networks.method, state.method, rollout)
         before = state.critic_memories
         advantage, target, memory = estimate(grid, networks.critic, steps, before.critic, s, bonus)
         target_memory = memory
