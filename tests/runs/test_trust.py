@@ -65,7 +65,7 @@ def test_own_runs_need_no_word_and_those_of_others_one(tmp_path: Path, user: Pat
 
     become_user(monkeypatch, tmp_path / "another")
     sentence = refusal(capsys, "evaluate", runs, "--learner", "plastic", *SHORT)
-    assert f"{runs / 'seed-0' / 'config.json'} would import '{NAME}' for its environment" in sentence
+    assert f"{runs / 'seed-0' / 'config.json'} would import '{NAME}', and was not written by you" in sentence
     assert f"--trust {NAME}, in Python with coverset.trust('{NAME}')." in sentence
     assert f"--trust {NAME}" in refusal(capsys, "crossplay", alone, "H1")
     assert run(["evaluate", str(runs), "--learner", "plastic", *SHORT, "--json", "--trust", NAME]) == 0

@@ -7,12 +7,13 @@ import pytest
 
 from countdown import Countdown
 from coverset.policies.networks.dense import MLP
+from coverset.settings import GenerateSettings
 from coverset.teammates.collect import Playing, Steps, Tally, collect, start_playing
 from coverset.teammates.networks import Networks, init_networks
 from coverset.teammates.pair_grid import PairGrid
 from grids import pair_of
 
-GRID = PairGrid(2, 2, 1)
+GRID = PairGrid(2, 2, 2, 1)
 LENGTH = 4
 HORIZON = 3
 SURE = 1e4
@@ -28,12 +29,9 @@ def stubborn(stack: MLP, actions: tuple[int, ...]) -> MLP:
 
 @pytest.fixture(scope="module")
 def collected() -> tuple[Steps, Tally, Playing]:
-    from coverset.settings import GenerateSettings
-
     environment = Countdown(horizon=HORIZON, terminates=False)
-    networks = init_networks(
-        jax.random.key(0), environment, GenerateSettings(population_size=2, total_steps=1, hidden_sizes=(4,))
-    )
+    settings = GenerateSettings(population_size=2, total_steps=1, hidden_sizes=(4,))
+    networks = init_networks(jax.random.key(0), environment, settings, (2, 2))
     sure = Networks(
         stubborn(networks.best_responses, BEST_RESPONSE_ACTIONS),
         stubborn(networks.teammates, TEAMMATE_ACTIONS),
@@ -42,7 +40,7 @@ def collected() -> tuple[Steps, Tally, Playing]:
 
     @jax.jit
     def run(key):
-        playing = start_playing(key, environment, GRID)
+        playing = start_playing(key, environment, GRID, sure)
         return collect(key, environment, GRID, sure, playing, length=LENGTH)
 
     return jax.device_get(run(jax.random.key(1)))

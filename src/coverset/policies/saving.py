@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from coverset.checks import shown
+from coverset.checks import describe_exception, shown
 from coverset.policies.network import NETWORKS, Network, NetworkSpec, network_class
 from coverset.runs.storage import DamagedFile, check_fields
 from coverset.runs.trust import check_trusted
@@ -34,8 +34,11 @@ def named_tensors(role: str, tree: PyTree) -> dict[str, np.ndarray]:
 def fill_template(path: Path, role: str, tensors: Mapping[str, np.ndarray], template: PyTree) -> PyTree:
     """The tree that `named_tensors` took apart; `template` holds the shapes and types of its arrays."""
     places, structure = jax.tree_util.tree_flatten_with_path(template)
-    leaves = [_fitting_tensor(path, _name(role, place), tensors, wanted) for place, wanted in places]
-    return jax.tree.unflatten(structure, leaves)
+    wanted = {_name(role, place): leaf for place, leaf in places}
+    for name in tensors:
+        if name.partition(".")[0] == role and name not in wanted:
+            raise DamagedFile(f"{path} holds the tensor {shown(name)}, which the network that it describes does not have.")
+    return jax.tree.unflatten(structure, [_fitting_tensor(path, name, tensors, leaf) for name, leaf in wanted.items()])
 
 
 def fill_stacked(path: Path, role: str, tensors: Mapping[str, np.ndarray], template: PyTree) -> PyTree:
@@ -123,4 +126,4 @@ def build_template(path: Path, build: Callable[[], Any]) -> Any:
     except DamagedFile:
         raise
     except Exception as error:  # sizes that make no network, or the fault of a class from outside
-        raise DamagedFile(f"{path} describes a policy that cannot be built: {str(error).splitlines()[0]}.") from error
+        raise DamagedFile(f"{path} describes a policy that cannot be built ({describe_exception(error)}).") from error

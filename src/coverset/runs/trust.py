@@ -138,10 +138,10 @@ def check_trusted(source: str, record: Mapping[str, Any]) -> None:
     names = [name for name in foreign_names(record) if name not in _named]
     told = ", ".join(f"'{name[:LONGEST_TOLD]}'" for name in names)
     if any(len(name) > LONGEST_TOLD or not name.isprintable() for name in names):
-        raise ValueError(f"{source} names {told!r} as its environment, which is no module:function.")
+        raise ValueError(f"{source} names {told!r}, which is no module:function.")
     allowing = f"--trust {shlex.join(names)}, in Python with coverset.trust({', '.join(map(repr, names))})"
     raise ValueError(
-        f"{source} would import {told} for its environment, and was not written by you on this machine: "
+        f"{source} would import {told}, and was not written by you on this machine: "
         f"if you trust that code, allow it with {allowing}."
     )
 

@@ -42,7 +42,7 @@ class Conv(Network):
 
     def step(
         self, inputs: Float[Array, "*b d"], memory: PyTree, context: Float[Array, "..."] | float = 0.0
-    ) -> tuple[Float[Array, "*b o"], PyTree]:
+    ) -> tuple[Float[Array, "... o"], PyTree]:
         return self._apply(inputs, context), memory
 
     def unroll(
@@ -54,7 +54,7 @@ class Conv(Network):
     ) -> Float[Array, "T *b o"]:
         return self._apply(inputs, context)
 
-    def _apply(self, inputs: Float[Array, "*b d"], context: Float[Array, "..."] | float) -> Float[Array, "*b o"]:
+    def _apply(self, inputs: Float[Array, "*b d"], context: Float[Array, "..."] | float) -> Float[Array, "... o"]:
         image = inputs.reshape(-1, *self.input_shape)
         for kernel, bias in zip(self.kernels, self.biases, strict=True):
             image = jax.nn.relu(convolve(image, kernel) + bias)
