@@ -16,7 +16,7 @@ from coverset.evaluation.cross_play import cross_play
 from coverset.policies.networks import MLP, NetworkPolicy
 from coverset.policies.population import Population
 
-PAGE = Path(__file__).parents[2] / "docs" / "certificates.md"
+PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "certificates.md"
 SURE = 60.0
 """A logit that leaves nothing to chance."""
 
