@@ -73,7 +73,10 @@ def saved_networks() -> None:
     save_agent(place / "rl2" / "agent.safetensors", AdHocPolicy(actor, 3, 0.5), {**about, "seat": 0})
 
 
-PREPARED: dict[str, Callable[[], None]] = {"docs/how-to/studio.md": recorded_trial, "docs/how-to/export.md": exported_agent}
+PREPARED: dict[str, Callable[[], None]] = {
+    "docs/how-to/studio.md": recorded_trial,
+    "docs/how-to/export.md": exported_agent,
+}
 """What must lie there before the blocks of a page can run."""
 
 
