@@ -26,7 +26,7 @@ def test_a_wave_is_nearly_a_sine() -> None:
 def test_bandwidth_says_how_alike_two_observations_look(bandwidth: float) -> None:
     mlp = MLP.create(jax.random.key(0), (3, WIDE, 1), waves=bandwidth)
     seen = jnp.array([[1.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 1.0]])
-    hidden = np.asarray(wave(seen @ mlp.weights[0] + mlp.biases[0]))
+    hidden = np.asarray(wave(seen @ mlp.weights[0] + mlp.biases[0][None]))
     lengths = np.linalg.norm(hidden, axis=1)
     alike = hidden @ hidden.T / np.outer(lengths, lengths)
     wanted = [np.exp(-(bandwidth**2) * squared / 2) for squared in (0, 1, 2)]
@@ -39,7 +39,7 @@ def test_rectifiers_confuse_what_waves_tell_apart() -> None:
 
     def likeness(waves: float) -> float:
         mlp = MLP.create(jax.random.key(0), (4, WIDE, 1), waves=waves)
-        before = seen @ mlp.weights[0] + mlp.biases[0]
+        before = seen @ mlp.weights[0] + mlp.biases[0][None]
         hidden = np.asarray(wave(before) if mlp.waves else jax.nn.relu(before))
         return float(hidden[0] @ hidden[1] / np.linalg.norm(hidden[0]) / np.linalg.norm(hidden[1]))
 

@@ -187,7 +187,7 @@ def test_workers_are_other_processes_under_the_same_conditions(cluster: Engine, 
 def test_a_cluster_with_an_address_is_used_and_left_running(
     cluster: Engine, local: Path, tmp_path: Path, auto: bool
 ) -> None:
-    """Other processes join it, by the commands of docs/how-to/distributed-studies.md with this address; each makes what is missing."""
+    """Other processes join it by the documented commands with this address; each makes what is missing."""
     import ray
 
     address = ray.get_runtime_context().gcs_address
