@@ -368,7 +368,7 @@ def mutate_header(rng: random.Random, data: bytes) -> bytes:
 
 
 def with_checksum(tensors: dict[str, np.ndarray], content: str) -> bytes:
-    """A file as docs/files.md describes it, its checksum right."""
+    """A file as docs/reference/files.md describes it, its checksum right."""
     digest = hashlib.sha256(content.encode())
     for name in sorted(tensors):
         digest.update(f"{name} {tensors[name].dtype} {tensors[name].shape}\n".encode() + tensors[name].tobytes())

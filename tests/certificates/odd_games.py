@@ -92,7 +92,7 @@ class RandomDict(Lamps):
         return state["lamp"], state["time"]
 
     def pay(self, key, lamp, time, actions):
-        return super().pay(key, lamp, time, actions) * jax.random.bernoulli(key)
+        return super().pay(key, lamp, time, actions) * jax.random.bernoulli(key).astype(jnp.float32)
 
 
 class Jackpot(Lamps):
@@ -316,7 +316,7 @@ class Walk(Lamps):
         lamp = state.lamp + 1
         together = actions[0] == actions[1]
         after = Lit(lamp, state.time)
-        return Outcome(after, lamp * together.astype(jnp.float32), together, (lamp >= 5) & ~together)
+        return Outcome(after, (lamp * together).astype(jnp.float32), together, (lamp >= 5) & ~together)
 
     def observe(self, state):
         return jnp.stack([jax.nn.one_hot(state.lamp, 3), jnp.ones(3)])
@@ -333,7 +333,7 @@ class Fuel(Lamps):
 
     def step(self, key, state, actions):
         outcome = super().step(key, state, actions)
-        return outcome._replace(reward=outcome.reward * jnp.maximum(state["fuel"], 3))
+        return outcome._replace(reward=outcome.reward * jnp.maximum(state["fuel"], 3).astype(jnp.float32))
 
 
 class Huge(Lamps):

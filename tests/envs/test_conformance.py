@@ -201,7 +201,7 @@ BREAKS = {
         "step state must have the tree that reset returns",
     ),
     "state's dtype": (
-        {"step": stepping(state=lambda outcome: CountState(outcome.state.time * 1.0))},
+        {"step": stepping(state=lambda outcome: CountState(outcome.state.time.astype(jnp.float32)))},
         r"step state\.time must be int32\[\], got float32\[\]",
     ),
     "state's shape": (

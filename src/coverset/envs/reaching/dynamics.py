@@ -104,9 +104,9 @@ class Reaching(Environment):
         )
 
     def _reward(self, positions: Int[Array, "2 2"]) -> tuple[Float[Array, ""], Flag]:
-        on_corner = jnp.all(positions[:, None] == self.corners(), axis=-1)  # [seat, corner]
+        on_corner = jnp.all(positions[:, None] == self.corners()[None], axis=-1)  # [seat, corner]
         both = jnp.outer(on_corner[0], on_corner[1])
-        reward = jnp.sum(both * jnp.asarray(self.payoffs, jnp.float32))
+        reward = jnp.sum(jnp.where(both, jnp.asarray(self.payoffs, jnp.float32), 0.0))
         ends = jnp.any(both) if self.ends_apart else jnp.any(jnp.diagonal(both))
         return jnp.where(ends, reward, 0.0), ends
 
@@ -149,7 +149,7 @@ class Reaching(Environment):
 
     def convention(self, state: ReachingState, seat: int) -> Int[Array, ""]:
         """The corner on which `seat` stood when the game ended; none if time ran out."""
-        on_corner = jnp.all(state.positions[seat] == self.corners(), axis=-1)
+        on_corner = jnp.all(state.positions[seat][None] == self.corners(), axis=-1)
         _, ended = self._reward(state.positions)
         return jnp.where(ended, jnp.argmax(on_corner), len(CORNERS)).astype(jnp.int32)
 
