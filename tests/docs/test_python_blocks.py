@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from coverset.adhoc.agent import AdHocPolicy, create_actor
 
 import coverset
 import pages
-from coverset.adhoc.agent import AdHocPolicy, create_actor
 from coverset.adhoc.saved import load_agent_policy, save_agent
 from coverset.envs.registry import parameters_of
 from coverset.policies.actor import dense_policy

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import export
-
 from coverset.adhoc.agent import AdHocPolicy, create_actor
 from coverset.adhoc.plastic import make_plastic
+from jax import export
+
 from coverset.adhoc.pool import PartnerPool
 from coverset.adhoc.saved import load_agent, load_agent_policy, save_agent
 from coverset.cli.main import run

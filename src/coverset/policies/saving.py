@@ -37,7 +37,9 @@ def fill_template(path: Path, role: str, tensors: Mapping[str, np.ndarray], temp
     wanted = {_name(role, place): leaf for place, leaf in places}
     for name in tensors:
         if name.partition(".")[0] == role and name not in wanted:
-            raise DamagedFile(f"{path} holds the tensor {shown(name)}, which the network that it describes does not have.")
+            raise DamagedFile(
+                f"{path} holds the tensor {shown(name)}, which the network that it describes does not have."
+            )
     return jax.tree.unflatten(structure, [_fitting_tensor(path, name, tensors, leaf) for name, leaf in wanted.items()])
 
 
