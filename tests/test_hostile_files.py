@@ -171,7 +171,7 @@ def planted(tmp_path_factory) -> Hostile:
 def hostile(planted: Hostile, monkeypatch) -> Iterator[Hostile]:
     """The files with their module within reach, and the signature of an honest run of this user's copied into them."""
     monkeypatch.syspath_prepend(planted.marker.parent)
-    signature = trust_store.signed({"env": "honest_module:Game", "env_parameters": {}})["signature"]
+    signature = trust_store.sign_record({"env": "honest_module:Game", "env_parameters": {}})["signature"]
     (case,) = [case for case in planted.cases if case.name == "signature-of-another"]
     record = hostile_records(planted.marker)[case.name] | {"signature": signature}
     make_hostile(case.run / "seed-0", record)

@@ -19,7 +19,7 @@ from coverset.policies.population import Population, load_population
 from coverset.policies.stacked import stack
 from coverset.policy import Policy
 from coverset.runs.directory import RunDirectory
-from coverset.runs.storage import check_fields, jsonable, read_record
+from coverset.runs.storage import check_fields, read_record, to_jsonable
 from coverset.runs.trust import check_record, is_trusted
 
 AGENT_FILE = "agent.safetensors"
@@ -222,7 +222,7 @@ def check_same_environment(
         known[known_as["env"]] = known_as["env_parameters"]
     if name not in known:
         raise ValueError(f"{source} was made for environment '{about['env']}', which is not the one at hand.")
-    here, there = jsonable(known[name]), jsonable(parameters)
+    here, there = to_jsonable(known[name]), to_jsonable(parameters)
     for field in sorted({*here, *there}):
         if here.get(field) != there.get(field):
             raise ValueError(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from coverset.checks import one_of
+from coverset.checks import check_one_of
 from coverset.settings import GenerateSettings, TrainSettings
 
 PRESETS = ("fast", "paper")
@@ -147,7 +147,7 @@ _FAST_OF_METHOD: dict[str, dict[str, dict[str, Any]]] = {
 
 def generate_settings(environment: str, method: str, preset: str, **overrides: Any) -> GenerateSettings:
     """The preset's settings for an environment and a method, with some of them replaced."""
-    one_of("preset", preset, PRESETS)
+    check_one_of("preset", preset, PRESETS)
     settings = _GENERATE.get(environment, {}).get(preset, _OTHER_ENVIRONMENTS)
     alpha = _ALPHA.get(method, {}).get(environment, GenerateSettings.alpha)
     tuned = _FAST_OF_METHOD.get(method, {}).get(environment, {}) if preset == "fast" else {}
@@ -233,6 +233,6 @@ _TRAIN: dict[str, dict[str, dict[str, Any]]] = {
 
 def train_settings(environment: str, preset: str, **overrides: Any) -> TrainSettings:
     """The preset's settings of agent training for an environment, with some of them replaced."""
-    one_of("preset", preset, PRESETS)
+    check_one_of("preset", preset, PRESETS)
     settings = _TRAIN.get(environment, {}).get(preset, {"total_steps": 2_000_000})
     return TrainSettings(**{**settings, **overrides})

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
-from coverset.checks import at_least, between, finite, of_type, one_of, positive
+from coverset.checks import check_at_least, check_between, check_finite, check_one_of, check_positive, check_type
 
 VALUE_STATES = ("initial", "batch")
 
@@ -90,9 +90,9 @@ class GenerateSettings:
 
     def __post_init__(self) -> None:
         _check_types(self)
-        at_least("population_size", self.population_size, 2, "so that cross-play pairs exist")
+        check_at_least("population_size", self.population_size, 2, "so that cross-play pairs exist")
         for name in ("learning_rate", "critic_learning_rate", "clip", "max_grad_norm", "target_update_rate"):
-            positive(name, getattr(self, name))
+            check_positive(name, getattr(self, name))
         for name in (
             "multiplier_learning_rate",
             "max_multiplier",
@@ -101,7 +101,7 @@ class GenerateSettings:
             "margin",
             "settled_margin_factor",
         ):
-            at_least(name, getattr(self, name), 0)
+            check_at_least(name, getattr(self, name), 0)
         for name in (
             "multiplier_learning_rate",
             "alpha",
@@ -111,7 +111,7 @@ class GenerateSettings:
             "multiplier_growth_exponent",
             "fourier_bandwidth",
         ):
-            finite(name, getattr(self, name))
+            check_finite(name, getattr(self, name))
         for name in (
             "extra_self_play",
             "multiplier_growth_exponent",
@@ -119,23 +119,23 @@ class GenerateSettings:
             "restart_patience",
             "stop_patience",
         ):
-            at_least(name, getattr(self, name), 0)
+            check_at_least(name, getattr(self, name), 0)
         for name in ("total_steps", "multiplier_interval", "envs_per_pair", "rollout_length", "epochs", "minibatches"):
-            at_least(name, getattr(self, name), 1)
+            check_at_least(name, getattr(self, name), 1)
         for name in ("value_samples", "chunk_steps", "parallel_seeds"):
-            at_least(name, getattr(self, name), 1)
+            check_at_least(name, getattr(self, name), 1)
         for name in ("discount", "gae_lambda", "target_update_rate"):
-            between(name, getattr(self, name), 0, 1)
+            check_between(name, getattr(self, name), 0, 1)
         if self.entropy_final is not None:
-            at_least("entropy_final", self.entropy_final, 0)
-            finite("entropy_final", self.entropy_final)
+            check_at_least("entropy_final", self.entropy_final, 0)
+            check_finite("entropy_final", self.entropy_final)
         if not self.hidden_sizes or min(self.hidden_sizes) < 1:
             raise ValueError(f"hidden_sizes must list at least one width above 0, got {self.hidden_sizes}.")
         if self.rollout_length % self.minibatches:
             raise ValueError(
                 f"minibatches must divide rollout_length, got {self.minibatches} for {self.rollout_length} steps."
             )
-        one_of("value_states", self.value_states, VALUE_STATES)
+        check_one_of("value_states", self.value_states, VALUE_STATES)
 
     @property
     def settled_margin(self) -> float:
@@ -225,20 +225,20 @@ class TrainSettings:
     def __post_init__(self) -> None:
         _check_types(self)
         for name in ("learning_rate", "critic_learning_rate", "clip", "max_grad_norm", "reward_scale"):
-            positive(name, getattr(self, name))
+            check_positive(name, getattr(self, name))
         for name in ("entropy", "evaluations", "fourier_bandwidth"):
-            at_least(name, getattr(self, name), 0)
-            finite(name, getattr(self, name))
+            check_at_least(name, getattr(self, name), 0)
+            check_finite(name, getattr(self, name))
         for name in (
             *("total_steps", "memory_size", "envs_per_partner", "rollout_length", "epochs", "minibatches"),
             *("episodes_per_trial", "chunk_steps", "parallel_seeds"),
         ):
-            at_least(name, getattr(self, name), 1)
+            check_at_least(name, getattr(self, name), 1)
         for name in ("discount", "gae_lambda"):
-            between(name, getattr(self, name), 0, 1)
+            check_between(name, getattr(self, name), 0, 1)
         if self.entropy_final is not None:
-            at_least("entropy_final", self.entropy_final, 0)
-            finite("entropy_final", self.entropy_final)
+            check_at_least("entropy_final", self.entropy_final, 0)
+            check_finite("entropy_final", self.entropy_final)
         if not self.hidden_sizes or min(self.hidden_sizes) < 1:
             raise ValueError(f"hidden_sizes must list at least one width above 0, got {self.hidden_sizes}.")
         if self.envs_per_partner % self.minibatches:
@@ -273,6 +273,6 @@ def _check_types(settings: Any) -> None:
     """Raise unless every setting has its type; lists, as JSON gives them, become tuples."""
     for name, annotation in get_type_hints(type(settings)).items():
         value = getattr(settings, name)
-        of_type(name, value, annotation)
+        check_type(name, value, annotation)
         if isinstance(value, list):
             object.__setattr__(settings, name, tuple(value))

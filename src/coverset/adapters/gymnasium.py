@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
-from coverset.checks import raised
+from coverset.checks import describe_exception
 
 
 class TupleParallel(ParallelEnv[str, Any, Any]):
@@ -69,6 +69,8 @@ def parallel_env(id: str, **arguments: Any) -> TupleParallel:
     try:
         made = gymnasium.make(id, disable_env_checker=True, **arguments)
     except Exception as error:  # the packages of others are imported and called here
-        raise ValueError(f"id '{id}' must name an environment that Gymnasium can make, but {raised(error)}.") from error
+        raise ValueError(
+            f"id '{id}' must name an environment that Gymnasium can make, but {describe_exception(error)}."
+        ) from error
     # Wrappers of `make` look at one agent's spaces alone; the environment within keeps time by itself.
     return TupleParallel(made.unwrapped)

@@ -16,12 +16,12 @@ from jaxtyping import Float
 from coverset.certificates.blind import TOLERANCE, TRIALS, Bounds, blind_value
 from coverset.certificates.finite import FiniteGame, action_probabilities, enumerate_game, evaluate_pair, response
 from coverset.certificates.simulation import Simulation, check_agreement, simulate
-from coverset.checks import at_least, between, finite
+from coverset.checks import check_at_least, check_between, check_finite
 from coverset.envs.base import Environment
 from coverset.evaluation.conventions import describe
 from coverset.evaluation.cross_play import between_pairs, constraint_gaps, violated
 from coverset.policies.population import Population
-from coverset.runs.storage import rounded
+from coverset.runs.storage import round_floats
 
 FORMAT = "coverset certificate 1"
 
@@ -110,7 +110,7 @@ class Certificate:
             "episode_lengths": self.lengths.tolist(),
             "simulation": self.simulation.to_json(),
             **self.coverage,
-            "gaps": {"other_best_response": rounded(gaps[0]), "other_teammate": rounded(gaps[1])},
+            "gaps": {"other_best_response": round_floats(gaps[0]), "other_teammate": round_floats(gaps[1])},
             "smallest_gap": float(between.min()) if len(between) else None,
             "constraints": len(between),
             "constraints_violated": self.constraints_violated,
@@ -130,10 +130,10 @@ def certify(
       discount: gamma of the returns that decide them.
       trials: effort to close the bounds of the blind best responses, for each teammate and reading.
     """
-    at_least("margin", margin, 0)
-    finite("margin", margin)
-    between("discount", discount, 0, 1)
-    at_least("trials", trials, 0)
+    check_at_least("margin", margin, 0)
+    check_finite("margin", margin)
+    check_between("discount", discount, 0, 1)
+    check_at_least("trials", trials, 0)
     game = enumerate_game(environment)
     first = action_probabilities(population.best_responses, game, seat=0)
     second = action_probabilities(population.teammates, game, seat=1)

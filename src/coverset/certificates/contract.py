@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Int
 from scipy.special import bdtr, bdtrc, chdtrc
 
 from coverset.certificates.program import every_source, find_sources, opaque_primitives, same_program, simplify
-from coverset.checks import raised
+from coverset.checks import describe_exception
 from coverset.envs.base import Environment
 from coverset.types import Flag, Observations, PyTree, Scalar
 
@@ -118,7 +118,7 @@ def _trace(environment: Environment, start: PyTree) -> ClosedJaxpr:
     except Exception as error:  # whatever an outside environment may raise
         name = type(environment).__name__
         raise ValueError(
-            f"{name} cannot be enumerated: its methods must run under jit, got {raised(error)}."
+            f"{name} cannot be enumerated: its methods must run under jit, got {describe_exception(error)}."
         ) from error
 
 

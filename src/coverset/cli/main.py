@@ -86,17 +86,17 @@ def _usage() -> str:
 
 def _command(name: str) -> Callable[[list[str]], int]:
     """The command's entry point, imported only now: `--help` should not wait for JAX."""
-    from coverset.checks import one_of
+    from coverset.checks import check_one_of
 
-    one_of("command", name, COMMANDS)
+    check_one_of("command", name, COMMANDS)
     return import_module(f"coverset.cli.{name}").main
 
 
 def _is_use(error: Exception) -> bool:
     """Whether another process is in the way."""
-    from coverset.runs.storage import InUse
+    from coverset.runs.storage import InUseError
 
-    return isinstance(error, InUse)
+    return isinstance(error, InUseError)
 
 
 def _sentence(error: Exception) -> str:

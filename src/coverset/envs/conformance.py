@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key
 
-from coverset.checks import raised
+from coverset.checks import describe_exception
 from coverset.envs.base import Environment, autoreset
 from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, PyTree, Scalar
 
@@ -99,7 +99,7 @@ def _read(environment: Environment, field: str) -> Any:
     try:
         return getattr(environment, field)
     except Exception as error:
-        _fail(environment, field, "have a value", raised(error))
+        _fail(environment, field, "have a value", describe_exception(error))
 
 
 def _is_count(value: object) -> bool:
@@ -163,9 +163,9 @@ def _ran(environment: Environment, field: str, how: str, function: Callable[...,
 
 
 def _raised(error: Exception) -> str:
-    """As `raised`; of a failed callback JAX tells a whole traceback, and the error stands at its end."""
+    """As `describe_exception`; of a failed callback JAX tells a whole traceback, and the error stands at its end."""
     end = str(error).rpartition("\n  ")[2].splitlines()
-    return end[1].rstrip(". ") if "Traceback (most recent" in str(error) and len(end) > 1 else raised(error)
+    return end[1].rstrip(". ") if "Traceback (most recent" in str(error) and len(end) > 1 else describe_exception(error)
 
 
 def _check_arrays(environment: Environment, state: PyTree) -> None:
@@ -198,7 +198,7 @@ def check_initial_states(environment: Environment) -> None:
     try:
         given = environment.initial_states()
     except Exception as error:
-        _fail(environment, "initial_states", "have a value", raised(error))
+        _fail(environment, "initial_states", "have a value", describe_exception(error))
     if given is None:
         return
     if not (isinstance(given, tuple) and len(given) == 2):
@@ -250,7 +250,7 @@ def _check_steps(environment: Environment) -> None:
         try:
             text = environment.render(state)
         except Exception as error:
-            _fail(environment, "render", "return a str", raised(error))
+            _fail(environment, "render", "return a str", describe_exception(error))
         if not isinstance(text, str):
             _fail(environment, "render", "return a str", type(text).__name__)
 

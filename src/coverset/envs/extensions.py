@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import entry_points
 from typing import Concatenate, Generic, ParamSpec, TypeVar
 
-from coverset.checks import raised
+from coverset.checks import describe_exception
 from coverset.envs.base import Environment
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
@@ -45,7 +45,9 @@ def load_plugins() -> None:
         try:
             entry.load()
         except (Exception, SystemExit) as error:  # third-party code may raise anything while it is imported
-            raise ValueError(f"plugin '{entry.name}' is installed but cannot be loaded: {raised(error)}.") from error
+            raise ValueError(
+                f"plugin '{entry.name}' is installed but cannot be loaded: {describe_exception(error)}."
+            ) from error
 
 
 class Extension(Generic[Arguments, Result]):

@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from pathlib import PurePath
 from typing import Any, get_type_hints
 
-from coverset.checks import of_type, one_of, raised
+from coverset.checks import check_one_of, check_type, describe_exception
 from coverset.envs.base import Environment
 from coverset.envs.foraging import Foraging
 from coverset.envs.matrix import MatrixGame
@@ -132,11 +132,13 @@ def _factory(name: str) -> Any:
         return _BUILT_IN[name]
     if ":" in name:
         return _checked_factory(name, import_named("environment", name))
-    one_of("environment", name, names())
+    check_one_of("environment", name, names())
     try:
         return entry_points(group=ENTRY_POINT_GROUP)[name].load()
     except (Exception, SystemExit) as error:  # whatever the code of others may raise
-        raise ValueError(f"environment '{name}' is installed but cannot be loaded: {raised(error)}.") from error
+        raise ValueError(
+            f"environment '{name}' is installed but cannot be loaded: {describe_exception(error)}."
+        ) from error
 
 
 def _checked_factory(name: str, found: Any) -> Any:
@@ -167,7 +169,7 @@ def import_named(role: str, name: str) -> Any:
             module = PurePath(module_name).name.removesuffix(".py").lstrip(".")
             raise ValueError(f"{role} must name a module, such as {module}:{function_name}, got '{name}'.") from error
         plain = isinstance(error, ImportError | AttributeError | ValueError)
-        cause = str(error) if plain else raised(error)
+        cause = str(error) if plain else describe_exception(error)
         raise ValueError(f"{role} '{name}' must name an importable module:function, but {cause}.") from error
 
 
@@ -178,7 +180,7 @@ def call_named(role: str, name: str, function: Callable[..., Any], /, *arguments
     except ValueError:
         raise
     except (Exception, SystemExit) as error:
-        raise ValueError(f"{role} '{name}' cannot be made: {raised(error)}.") from error
+        raise ValueError(f"{role} '{name}' cannot be made: {describe_exception(error)}.") from error
 
 
 def _call(name: str, factory: Any, parameters: Mapping[str, Any]) -> Any:
@@ -186,7 +188,7 @@ def _call(name: str, factory: Any, parameters: Mapping[str, Any]) -> Any:
     for parameter in parameters:
         if known is not None and parameter not in known:
             raise ValueError(f"Environment '{name}' takes {', '.join(known) or 'no parameters'}, got '{parameter}'.")
-        of_type(parameter, parameters[parameter], types.get(parameter))
+        check_type(parameter, parameters[parameter], types.get(parameter))
     given = {parameter: _tuples(value) for parameter, value in parameters.items()}
     return call_named("environment", name, lambda: factory(**given))
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from coverset.envs.base import Environment
 from coverset.learning.rollout import Episode, play_trial
 from coverset.policy import Policy
-from coverset.runs.storage import rounded
+from coverset.runs.storage import round_floats
 from coverset.types import PRNGKey
 
 MOST_STEPS = 2**26
@@ -88,4 +88,4 @@ def violated(gaps: Float[np.ndarray, "2 K K"]) -> int:
 def named_gaps(pair_returns: Float[np.ndarray, "K K"], margin: float) -> dict[str, list]:
     """`constraint_gaps` for a log, under the names of the multipliers that guard them."""
     first, second = constraint_gaps(pair_returns, margin)
-    return {"other_best_response": rounded(first), "other_teammate": rounded(second)}
+    return {"other_best_response": round_floats(first), "other_teammate": round_floats(second)}

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from coverset.checks import at_least
+from coverset.checks import check_at_least
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
 from coverset.envs.extensions import oracles as oracles_of
@@ -22,7 +22,7 @@ from coverset.envs.oracle import Oracle
 from coverset.learning.rollout import play_trial
 from coverset.policies.stacked import group_alike
 from coverset.policy import Policy
-from coverset.runs.storage import rounded
+from coverset.runs.storage import round_floats
 from coverset.types import PRNGKey
 
 EPISODES = 20
@@ -71,29 +71,29 @@ class RobustnessRecord:
             "seat": self.seat,
             "trials": trials,
             "episodes": episodes,
-            "mean_return": rounded(np.mean([self.mean_return(partner) for partner in self.returns])),
-            "oracle_fraction": rounded(np.mean([*fractions.values()])) if fractions else None,
+            "mean_return": round_floats(np.mean([self.mean_return(partner) for partner in self.returns])),
+            "oracle_fraction": round_floats(np.mean([*fractions.values()])) if fractions else None,
             "oracle_partners": len(fractions),
             "oracle_exact": all(self.oracles[name].exact for name in fractions) if fractions else None,
-            "curve": rounded(np.mean([self.curve(partner) for partner in self.returns], axis=0)),
+            "curve": round_floats(np.mean([self.curve(partner) for partner in self.returns], axis=0)),
             "partners": {partner: self._partner_json(partner) for partner in self.returns},
         }
 
     def _partner_json(self, partner: str) -> dict[str, Any]:
         oracle = self.oracles.get(partner)
         return {
-            "mean_return": rounded(self.mean_return(partner)),
+            "mean_return": round_floats(self.mean_return(partner)),
             "standard_error": _rounded_or_none(self.standard_error(partner)),
-            "oracle": rounded(oracle.value) if oracle else None,
+            "oracle": round_floats(oracle.value) if oracle else None,
             "oracle_exact": oracle.exact if oracle else None,
-            "full_information": rounded(oracle.full_information) if oracle else None,
+            "full_information": round_floats(oracle.full_information) if oracle else None,
             "oracle_fraction": _rounded_or_none(self.oracle_fraction(partner)),
-            "curve": rounded(self.curve(partner)),
+            "curve": round_floats(self.curve(partner)),
         }
 
 
 def _rounded_or_none(value: float | None) -> float | None:
-    return None if value is None else rounded(value)
+    return None if value is None else round_floats(value)
 
 
 def evaluate_agent(
@@ -118,8 +118,8 @@ def evaluate_agent(
     """
     if seat not in (0, 1):
         raise ValueError(f"seat must be 0 or 1, got {seat}.")
-    at_least("trials", trials, 1)
-    at_least("episodes", episodes, 1)
+    check_at_least("trials", trials, 1)
+    check_at_least("episodes", episodes, 1)
     if partners is None:
         partners, oracles = heuristics(environment), oracles_of(environment, seat) if oracles is None else oracles
     if not partners:

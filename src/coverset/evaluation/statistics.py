@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import stdtrit
 
-from coverset.checks import at_least, between
-from coverset.runs.storage import rounded
+from coverset.checks import check_at_least, check_between
+from coverset.runs.storage import round_floats
 
 CONFIDENCE = 0.95
 RESAMPLES = 4000
@@ -36,8 +36,8 @@ class Interval:
 
     def to_json(self) -> dict[str, Any]:
         """With null for ends that are infinite, so for a single seed."""
-        low, high = (rounded(end) if math.isfinite(end) else None for end in (self.low, self.high))
-        return {"mean": rounded(self.mean), "low": low, "high": high, "n": self.n}
+        low, high = (round_floats(end) if math.isfinite(end) else None for end in (self.low, self.high))
+        return {"mean": round_floats(self.mean), "low": low, "high": high, "n": self.n}
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def student_interval(seeds: Iterable[Measured], *, confidence: float = CONFIDENC
     Args:
       seeds: for each seed a number, or the numbers of its trials.
     """
-    between("confidence", confidence, 0.0, 1.0)
+    check_between("confidence", confidence, 0.0, 1.0)
     means = np.array([trials.mean() for trials in _checked(seeds)])
     mean, n = float(means.mean()), len(means)
     if n == 1:
@@ -85,8 +85,8 @@ def bootstrap_interval(
     Args:
       seeds: for each seed a number, or the numbers of its trials; their order makes no difference.
     """
-    between("confidence", confidence, 0.0, 1.0)
-    at_least("resamples", resamples, 1)
+    check_between("confidence", confidence, 0.0, 1.0)
+    check_at_least("resamples", resamples, 1)
     measured = [np.sort(trials) for trials in _checked(seeds)]
     measured.sort(key=lambda trials: (trials.mean(), *trials))
     mean, n = float(np.mean([trials.mean() for trials in measured])), len(measured)

@@ -17,7 +17,7 @@ from coverset.evaluation.cross_play import (
 )
 from coverset.evaluation.kinds import describe_kinds
 from coverset.policies.population import Population
-from coverset.runs.storage import rounded
+from coverset.runs.storage import round_floats
 from coverset.types import PRNGKey
 
 TRIALS = 512
@@ -43,10 +43,10 @@ def measure_population(
     return {
         **(describe(environment, *shares) if environment.conventions else describe_kinds(pair_returns, margin)),
         "episodes_per_pair": trials,
-        "cross_play": rounded(returns.mean(axis=-1)),
-        "cross_play_standard_error": rounded(returns.std(axis=-1, ddof=1) / trials**0.5),
+        "cross_play": round_floats(returns.mean(axis=-1)),
+        "cross_play_standard_error": round_floats(returns.std(axis=-1, ddof=1) / trials**0.5),
         "cross_play_seats_swapped": _swapped_seats(swapped_key, environment, population, trials),
-        "discounted_cross_play": rounded(pair_returns),
+        "discounted_cross_play": round_floats(pair_returns),
         "margin": margin,
         "gaps": named_gaps(pair_returns, margin),
         "constraints_satisfied": violated(gaps) == 0,
@@ -59,4 +59,4 @@ def _swapped_seats(key: PRNGKey, environment: Environment, population: Populatio
     if not environment.seats_alike:
         return None
     played = cross_play(key, environment, population.teammates, population.best_responses, trials=trials)
-    return rounded(np.asarray(played.returns)[..., 0].mean(axis=-1).T)
+    return round_floats(np.asarray(played.returns)[..., 0].mean(axis=-1).T)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from coverset.checks import raised
+from coverset.checks import describe_exception
 from coverset.runs.storage import DamagedFile
 
 FORMAT = "coverset exported agent 2"
@@ -77,7 +77,7 @@ def unpack(source: str, data: bytes) -> tuple[dict[str, Any], tuple[np.ndarray, 
     except _Wrong as error:
         raise DamagedFile(f"{source} {error}.") from error
     except Exception as error:  # encrypted or packed in another way: the zip format has many
-        raise DamagedFile(f"{source} is damaged or not an exported agent: {raised(error)}.") from error
+        raise DamagedFile(f"{source} is damaged or not an exported agent: {describe_exception(error)}.") from error
     return about, memory, parts
 
 

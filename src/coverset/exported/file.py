@@ -31,7 +31,7 @@ from jaxtyping import Array, Int
 from coverset.adhoc.agent import AdHocPolicy, feature_size
 from coverset.adhoc.plastic import PlasticPolicy
 from coverset.adhoc.saved import load_agent_policy
-from coverset.checks import between, one_of, raised
+from coverset.checks import check_between, check_one_of, describe_exception
 from coverset.envs import registry
 from coverset.exported import programs
 from coverset.exported.archive import PROGRAMS, pack, read_archive
@@ -41,7 +41,7 @@ from coverset.policies.networks import NetworkPolicy
 from coverset.policies.population import FORMAT as POPULATION_FORMAT
 from coverset.policies.population import Population, load_population
 from coverset.policy import Policy
-from coverset.runs.storage import DamagedFile, jsonable, load_tensors, write_bytes
+from coverset.runs.storage import DamagedFile, load_tensors, to_jsonable, write_bytes
 from coverset.types import Percept, PRNGKey, PyTree
 
 EXPORT_FILE = "agent.zip"
@@ -94,11 +94,11 @@ def export_policy(
       The path of the file.
     """
     _require_flatbuffers()
-    between("seat", seat, 0, 1)
+    check_between("seat", seat, 0, 1)
     environment = registry.make(env, **(env_parameters or {}))
     check_policy("policy", policy, environment, seat=seat)
     parameters = registry.recorded_parameters(env, environment, env_parameters or {})
-    about = {"env": env, "env_parameters": jsonable(parameters), "seat": seat}
+    about = {"env": env, "env_parameters": to_jsonable(parameters), "seat": seat}
     return _write("path", Path(path), policy, (environment.observation_size, environment.num_actions[seat]), about)
 
 
@@ -123,10 +123,10 @@ def _file(path: Path, name: str, content: str, command: str) -> Path:
 
 def _member(file: Path, role: str, member: int) -> tuple[Policy, dict[str, Any]]:
     """One policy of a population, and what it is for: best responses sit in seat 0, teammates in seat 1."""
-    one_of("role", role, SEATS)
+    check_one_of("role", role, SEATS)
     population, about = load_population(file)
     stacked: NetworkPolicy = getattr(population, role.replace("-", "_"))
-    between("member", member, 1, stacked.mlp.weights[0].shape[0])
+    check_between("member", member, 1, stacked.mlp.weights[0].shape[0])
     policy = jax.tree.map(lambda x: x[member - 1], stacked)
     return policy, {**about, "seat": SEATS[role], "role": role, "member": member}
 
@@ -174,7 +174,9 @@ def _program(function: Callable[..., Any], shapes: tuple) -> export.Exported:
     try:
         return export.export(jax.jit(function, keep_unused=True), platforms=PLATFORMS)(*shapes)
     except Exception as error:  # whatever a policy of others may raise
-        raise ValueError(f"policy cannot be compiled for {', '.join(PLATFORMS)}: {raised(error)}.") from error
+        raise ValueError(
+            f"policy cannot be compiled for {', '.join(PLATFORMS)}: {describe_exception(error)}."
+        ) from error
 
 
 @contextmanager
@@ -302,7 +304,7 @@ def _module(name: str, part: bytes) -> bytes:
     try:
         return bytes(Exported.GetRootAs(part).MlirModuleSerializedAsNumpy())
     except Exception as error:  # flatbuffers raises whatever its bytes lead it to
-        raise programs.Refused(f"{name} cannot be read: {raised(error)}") from error
+        raise programs.Refused(f"{name} cannot be read: {describe_exception(error)}") from error
 
 
 @lru_cache(maxsize=16)
@@ -327,7 +329,9 @@ def _check_for(program: export.Exported, shapes: tuple, agents: int) -> None:
         lowered: Any = jax.jit(program.call).lower(*shapes).compiler_ir("stablehlo")
         refined = refine_polymorphic_shapes(lowered)
     except Exception as error:  # whatever jax and its compiler find
-        raise programs.Refused(f"has sizes that cannot be found for {agents} agents: {raised(error)}") from error
+        raise programs.Refused(
+            f"has sizes that cannot be found for {agents} agents: {describe_exception(error)}"
+        ) from error
     programs.check_module(refined, agents)
 
 

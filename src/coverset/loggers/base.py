@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from coverset.checks import one_of
+from coverset.checks import check_one_of
 from coverset.runs.directory import RunDirectory
 
 
@@ -38,7 +38,7 @@ def find_logs(names: Sequence[str]) -> list[Callable[[], MetricsLog]]:
 
 
 def _find(name: str) -> Callable[[], MetricsLog]:
-    one_of("log", name, LOGS)
+    check_one_of("log", name, LOGS)
     place, package = LOGS[name]
     module, _, attribute = place.partition(":")
     try:

@@ -12,7 +12,7 @@ from typing import Any
 
 import wandb
 
-from coverset.checks import raised
+from coverset.checks import describe_exception
 from coverset.loggers.base import MetricsLog, numbers
 from coverset.runs.directory import RunDirectory
 from coverset.runs.storage import check_fields, read_record, write_json
@@ -50,7 +50,7 @@ class WandbLog(MetricsLog):
             )
         except Exception as error:  # nobody is logged in, no server answers, a setting of its own is wrong
             hint = "log in with `wandb login`, or set WANDB_MODE=offline"
-            raise ValueError(f"log 'wandb' cannot start: {hint} ({raised(error)}).") from error
+            raise ValueError(f"log 'wandb' cannot start: {hint} ({describe_exception(error)}).") from error
         self._sent = self._run.step
         for row in rows:
             self.write(row)

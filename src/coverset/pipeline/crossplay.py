@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from coverset.checks import at_least, between, one_of
+from coverset.checks import check_at_least, check_between, check_one_of
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.evaluation.cross_play import cross_play
@@ -17,7 +17,7 @@ from coverset.evaluation.robustness import EPISODES
 from coverset.evaluation.statistics import Interval, student_interval
 from coverset.pipeline.generate import LARGEST_SEED
 from coverset.pipeline.sides import ROLES, Saved, Side, find_saved, make_side
-from coverset.runs.storage import rounded
+from coverset.runs.storage import round_floats
 from coverset.runs.trust import check_record, is_trusted
 
 TRIALS = 128
@@ -51,7 +51,7 @@ class CrossPlay:
             "second": {"source": self.second.source, "policies": list(self.second.names)},
             "trials": self.returns.shape[2],
             "episodes": self.returns.shape[3],
-            "mean_returns": rounded(self.means),
+            "mean_returns": round_floats(self.means),
             "low": [[cell["low"] for cell in row] for row in intervals],
             "high": [[cell["high"] for cell in row] for row in intervals],
         }
@@ -81,11 +81,11 @@ def crossplay(
       episodes: episodes of a trial, over which memories are kept.
       seed: what chance draws from.
     """
-    at_least("trials", trials, 1)
-    at_least("episodes", episodes, 1)
-    between("seed", seed, 0, LARGEST_SEED)
+    check_at_least("trials", trials, 1)
+    check_at_least("episodes", episodes, 1)
+    check_between("seed", seed, 0, LARGEST_SEED)
     for role in roles:
-        one_of("role", role, ROLES)
+        check_one_of("role", role, ROLES)
     names = (str(first), str(second))
     saved = tuple(find_saved(name) for name in names)
     known_as, environment = _environment(env, env_parameters or {}, saved)

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 
 from coverset.adhoc.saved import load_agent_policy
-from coverset.checks import one_of
+from coverset.checks import check_one_of
 from coverset.envs.base import Environment
 from coverset.envs.extensions import best_response, heuristics
 from coverset.envs.oracle import Oracle
@@ -99,7 +99,7 @@ def _oracles(run: GenerationRun, held_out: Mapping[str, Policy], seat: int) -> d
 
 def _remedy(learner: str, directory: str | Path, place: Path) -> str:
     try:
-        one_of("learner", learner, LEARNERS)
+        check_one_of("learner", learner, LEARNERS)
     except ValueError as error:
         return str(error)
     resume = " --resume" if AgentDirectory(place).config_path.is_file() else ""

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.stages import Wrapped
 
-from coverset.checks import at_least
+from coverset.checks import check_at_least
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.conformance import check_environment
@@ -26,9 +26,9 @@ from coverset.policies.networks import NetworkPolicy
 from coverset.policies.population import Population, save_population
 from coverset.presets import generate_settings
 from coverset.reports.records import run_summary
-from coverset.runs.directory import RunDirectory, threads, versions
+from coverset.runs.directory import RunDirectory, count_threads, versions
 from coverset.runs.storage import write_json
-from coverset.runs.trust import foreign_names, is_unsigned, key_path, note_named, signed
+from coverset.runs.trust import foreign_names, is_unsigned, key_path, note_named, sign_record
 from coverset.settings import GenerateSettings
 from coverset.teammates.metrics import metrics_row
 from coverset.teammates.registry import make_rule
@@ -59,7 +59,7 @@ class Plan:
 
     def config(self, seed: int) -> dict[str, Any]:
         """The content of `config.json`, but for the seeds that train in one program with this one."""
-        return signed(
+        return sign_record(
             {
                 "command": "generate",
                 "env": self.environment_name,
@@ -69,7 +69,7 @@ class Plan:
                 "preset": self.preset,
                 "seed": seed,
                 "settings": asdict(self.settings),
-                "versions": {**versions(), "threads": threads()},
+                "versions": {**versions(), "threads": count_threads()},
             }
         )
 
@@ -135,7 +135,7 @@ def generate(
         check_environment(plan.environment, quick=True)
     check_seeds(seeds)
     loggers = find_logs(logs)
-    at_least("checkpoint_seconds", checkpoint_seconds, 0)
+    check_at_least("checkpoint_seconds", checkpoint_seconds, 0)
     root = Path(out) if out is not None else default_directory(plan)
     _check_root(root, plan)
     directories = {seed: RunDirectory(root / f"seed-{seed}") for seed in seeds}
@@ -169,7 +169,7 @@ def _check_root(root: Path, plan: Plan) -> None:
     for path in sorted(root.glob("seed-*")):
         seed, run = path.name.removeprefix("seed-"), RunDirectory(path)
         if seed.isdecimal() and run.config_path.is_file():
-            run.check_same(plan.config(int(seed)), whatever=("seed",))
+            run.check_same_run(plan.config(int(seed)), ignored=("seed",))
 
 
 def default_directory(plan: Plan) -> Path:
@@ -236,7 +236,7 @@ class GenerationJob(Job):
         from coverset.reports.figures import draw_run  # here, so that no training waits for matplotlib
 
         plan = self.plan
-        about = signed({"env": plan.environment_name, "env_parameters": plan.env_parameters, "seed": seed})
+        about = sign_record({"env": plan.environment_name, "env_parameters": plan.env_parameters, "seed": seed})
         population = _population(state)
         save_population(directory.policies_path, population, about)
         key = jax.random.fold_in(jax.random.key(seed), EVALUATION_STREAM)

@@ -17,7 +17,7 @@ from coverset.reports.document import make_document
 from coverset.reports.page import page_html
 from coverset.reports.records import AgentRecord, Content, RunRecord, Unreadable
 from coverset.reports.rendering import draw_png, on_white
-from coverset.runs.storage import MOST_LOG_BYTES, DamagedFile, parse_row, read_bytes, read_json, write_bytes
+from coverset.runs.storage import MAX_LOG_BYTES, DamagedFile, parse_row, read_bytes, read_json, write_bytes
 
 T = TypeVar("T")
 
@@ -154,7 +154,7 @@ def _rows(path: Path, check: Callable[[Content], None], problems: list[str]) -> 
     rows: list[Content] = []
 
     def read() -> None:
-        for number, line in enumerate(read_bytes(path, MOST_LOG_BYTES).split(b"\n")[:-1], start=1):
+        for number, line in enumerate(read_bytes(path, MAX_LOG_BYTES).split(b"\n")[:-1], start=1):
             row = parse_row(line, path, number)
             try:
                 rows.append(records.checked(row, check))

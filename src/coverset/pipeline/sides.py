@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from coverset.checks import one_of
+from coverset.checks import check_one_of
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
 from coverset.evaluation.cross_play import member_count
@@ -98,7 +98,7 @@ def _heuristics(name: str, env: str, environment: Environment) -> Side:
     known = heuristics(environment)
     if not known:
         raise ValueError(f"{env} has no heuristics: name the path of a population or an agent, not '{name}'.")
-    one_of("policy", name, ["heuristics", *known])
+    check_one_of("policy", name, ["heuristics", *known])
     chosen = [*known] if name == "heuristics" else [name]
     return Side(name, stack([known[one] for one in chosen]), tuple(chosen))
 

@@ -20,7 +20,7 @@ from coverset.adhoc.plastic import make_plastic
 from coverset.adhoc.pool import PartnerPool
 from coverset.adhoc.saved import save_agent
 from coverset.adhoc.trainer import AgentMetrics, AgentState, AgentTrainer
-from coverset.checks import one_of
+from coverset.checks import check_one_of
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
 from coverset.evaluation.cross_play import affordable_trials, cross_play
@@ -40,9 +40,9 @@ from coverset.pipeline.loop import (
 from coverset.policies.stacked import group_alike, stack
 from coverset.policy import Policy
 from coverset.presets import train_settings
-from coverset.runs.directory import AgentDirectory, RunDirectory, threads, versions
-from coverset.runs.storage import rounded, write_json
-from coverset.runs.trust import signed
+from coverset.runs.directory import AgentDirectory, RunDirectory, count_threads, versions
+from coverset.runs.storage import round_floats, write_json
+from coverset.runs.trust import sign_record
 from coverset.settings import TrainSettings
 from coverset.types import PRNGKey, PyTree
 
@@ -68,7 +68,7 @@ class AgentPlan:
 
     def config(self, seed: int, generated: dict[str, Any]) -> dict[str, Any]:
         """The content of the agent's `config.json`, but for the seeds that train in one program with this one."""
-        return signed(
+        return sign_record(
             {
                 "command": "train",
                 "env": self.environment_name,
@@ -81,7 +81,7 @@ class AgentPlan:
                 "seat": self.seat,
                 "partners": list(self.partners),
                 "settings": asdict(self.settings),
-                "versions": {**versions(), "threads": threads()},
+                "versions": {**versions(), "threads": count_threads()},
             }
         )
 
@@ -118,7 +118,7 @@ def train(
     Returns:
       The content of the agents' `summary.json`, in the order of the seeds.
     """
-    one_of("learner", learner, LEARNERS)
+    check_one_of("learner", learner, LEARNERS)
     loggers = find_logs(logs)
     if seat not in (0, 1):
         raise ValueError(f"seat must be 0 or 1, got {seat}.")
@@ -171,7 +171,7 @@ def _make_libraries(
             continue
         if reporter.should_stop():
             raise Stopped(f"Stopped before seed {seed}; the run can be resumed.")
-        with agent.held():
+        with agent.hold_lock():
             key = jax.random.fold_in(jax.random.key(seed), AGENT_STREAM)
             policy = make_plastic(key, plan.environment, runs[seed].population)
             _finish(plan, seed, agent, policy, env_steps=0, seconds=0.0)
@@ -239,18 +239,18 @@ class AgentJob(Job):
         with np.errstate(invalid="ignore", divide="ignore"):
             by_partner = metrics.returns.sum(axis=1) / metrics.episodes.sum(axis=1)
             curve = metrics.returns.sum(axis=0) / metrics.episodes.sum(axis=0)
-        held_out = dict(zip(self.held_out, rounded(measured), strict=True)) if len(measured) else None
+        held_out = dict(zip(self.held_out, round_floats(measured), strict=True)) if len(measured) else None
         return {
             "chunk": chunk + 1,
             "update": (chunk + 1) * self.updates_per_chunk,
             "env_steps": (chunk + 1) * self.steps_per_chunk,
-            "mean_return": rounded(metrics.returns.sum() / max(1.0, metrics.episodes.sum())),
-            "returns_by_partner": rounded(by_partner),
-            "returns_by_episode": rounded(curve),
+            "mean_return": round_floats(metrics.returns.sum() / max(1.0, metrics.episodes.sum())),
+            "returns_by_partner": round_floats(by_partner),
+            "returns_by_episode": round_floats(curve),
             "held_out": held_out,
-            "held_out_return": rounded(measured.mean()) if len(measured) else None,
-            "entropy": rounded(metrics.entropy),
-            "critic_loss": rounded(metrics.critic_loss),
+            "held_out_return": round_floats(measured.mean()) if len(measured) else None,
+            "entropy": round_floats(metrics.entropy),
+            "critic_loss": round_floats(metrics.critic_loss),
         }
 
     def trouble(self, report: tuple[AgentMetrics, PyTree]) -> str | None:
@@ -277,7 +277,7 @@ def _finish(
     """Write the agent, then its summary, which marks it as done."""
     policy = jax.tree.map(lambda x: np.asarray(x) if eqx.is_array(x) else x, policy)
     made_for = {"env": plan.environment_name, "env_parameters": _parameters(directory)}
-    about = signed({"learner": plan.learner, **made_for, "seat": plan.seat, "seed": seed})
+    about = sign_record({"learner": plan.learner, **made_for, "seat": plan.seat, "seed": seed})
     save_agent(directory.path / "agent.safetensors", policy, about)  # pyright: ignore
     summary = {
         "env": plan.environment_name,

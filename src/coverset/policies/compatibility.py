@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from coverset.checks import raised
+from coverset.checks import describe_exception
 from coverset.envs.base import Environment
 from coverset.policy import Policy
 from coverset.types import Percept, PyTree
@@ -23,7 +23,7 @@ def check_policy(who: str, policy: Policy, environment: Environment, *, seat: in
         _, remembered = jax.eval_shape(policy.act, key, percept, memory)
         action, _ = policy.act(key, percept, memory)
     except Exception as error:  # whatever an agent of others may raise
-        raise ValueError(f"{who} does not fit the environment: {raised(error)}.") from error
+        raise ValueError(f"{who} does not fit the environment: {describe_exception(error)}.") from error
     _check_memory(who, jax.eval_shape(policy.initial_memory), remembered)
     if jnp.shape(action) != () or not jnp.issubdtype(jnp.result_type(action), jnp.integer):
         raise ValueError(f"{who} must choose a whole number, got {action!r}.")

@@ -17,7 +17,7 @@ import numpy as np
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float, Int
 
-from coverset.checks import raised
+from coverset.checks import describe_exception
 from coverset.envs.base import Environment
 from coverset.envs.registry import call_named, import_named
 from coverset.policies.compatibility import check_action, check_policy
@@ -51,7 +51,7 @@ class HostPolicy(Policy):
         try:
             action = self.function(observation, float(reward), bool(first))
         except Exception as error:
-            raise ValueError(f"partner '{self.name}' failed: {raised(error)}.") from error
+            raise ValueError(f"partner '{self.name}' failed: {describe_exception(error)}.") from error
         return check_action(f"partner '{self.name}'", action, self.num_actions)
 
 
@@ -138,7 +138,7 @@ def _required(name: str, function: Callable[..., Any]) -> int:
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
-        raise ValueError(f"partner '{name}' does not tell its parameters: {raised(error)}.") from error
+        raise ValueError(f"partner '{name}' does not tell its parameters: {describe_exception(error)}.") from error
     required = sum(parameter.default is parameter.empty and parameter.kind not in kinds for parameter in parameters)
     for parameter in parameters:
         if parameter.kind is parameter.VAR_POSITIONAL and required < 3 and not isinstance(function, type):

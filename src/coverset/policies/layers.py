@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from coverset.checks import shown
+from coverset.checks import format_value
 from coverset.policies.networks import MLP
 from coverset.runs.storage import DamagedFile, check_fields
 
@@ -38,9 +38,9 @@ def check_tensors(path: Path, tensors: Mapping[str, np.ndarray], roles: Sequence
             raise DamagedFile(f"{path} lacks the tensor '{name}'.")
     for name, tensor in tensors.items():
         if name not in others and name.partition(".")[0] not in roles:
-            raise DamagedFile(f"{path} holds the tensor {shown(name)}, which belongs to nothing that was saved.")
+            raise DamagedFile(f"{path} holds the tensor {format_value(name)}, which belongs to nothing that was saved.")
         if tensor.dtype != np.float32:
-            raise DamagedFile(f"{path} holds {shown(name)} as {tensor.dtype}, where float32 was expected.")
+            raise DamagedFile(f"{path} holds {format_value(name)} as {tensor.dtype}, where float32 was expected.")
         if not np.isfinite(tensor).all():
             raise DamagedFile(f"{path} holds weights that are not finite in {name}.")
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from coverset.checks import shown
+from coverset.checks import format_value
 from coverset.policies.layers import check_tensors, kind_of, named_layers, read_kind, read_layers
 from coverset.policies.networks import NetworkPolicy
 from coverset.runs.storage import DamagedFile, check_fields, load_tensors, save_tensors
@@ -55,5 +55,5 @@ def load_population(path: str | Path) -> tuple[Population, dict[str, Any]]:
 def check_format(path: Path, metadata: dict[str, Any], wanted: str) -> None:
     """Raise DamagedFile unless a file's metadata are of this format, and say for which environment it was made."""
     if metadata.get("format") != wanted:
-        raise DamagedFile(f"{path} holds {shown(metadata.get('format'))} where '{wanted}' was expected.")
+        raise DamagedFile(f"{path} holds {format_value(metadata.get('format'))} where '{wanted}' was expected.")
     check_fields(path, metadata, env=str, env_parameters=dict)

@@ -13,7 +13,7 @@ from coverset.envs.extensions import heuristics
 from coverset.presets import generate_settings, train_settings
 from coverset.reports.chapters import Chapter, Method
 from coverset.reports.records import Content
-from coverset.runs.storage import jsonable
+from coverset.runs.storage import to_jsonable
 
 
 def commands(chapter: Chapter) -> list[str]:
@@ -73,7 +73,7 @@ def _partners(met: Sequence[str]) -> list[str]:
 def _settings(config: Content, preset: Any) -> list[str]:
     """Options for settings that the preset would choose otherwise; none where the preset is not known any more."""
     try:
-        defaults = jsonable(asdict(preset()))
+        defaults = to_jsonable(asdict(preset()))
     except ValueError:
         return []
     words: list[str] = []
@@ -93,7 +93,7 @@ def _option(name: str, value: Any) -> list[str]:
 def _environment_arguments(config: Content) -> list[str]:
     given: Mapping[str, Any] = config["env_parameters"]
     environment = _environment(config["env"], {})
-    defaults = {} if environment is None else jsonable(registry.parameters_of(environment))
+    defaults = {} if environment is None else to_jsonable(registry.parameters_of(environment))
     return [f"{name}={json.dumps(value)}" for name, value in given.items() if value != defaults.get(name)]
 
 

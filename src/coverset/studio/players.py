@@ -16,7 +16,7 @@ from coverset.envs.extensions import best_response, describe_heuristics, heurist
 from coverset.partners import AGENT_FILE, GenerationRun, check_same_environment, read_run
 from coverset.policies.population import members
 from coverset.policy import Policy
-from coverset.runs.storage import DamagedFile, rounded
+from coverset.runs.storage import DamagedFile, round_floats
 from coverset.studio.catalogue import Run
 from coverset.studio.files import SafeDirectory
 
@@ -128,5 +128,5 @@ def _heuristic(environment: Environment, name: str) -> Player:
     if name not in known:
         raise ValueError(f"This environment has no heuristic {name}.")
     oracle = best_response(environment, known[name], seat=0)
-    value = None if oracle is None else rounded(oracle.value)
+    value = None if oracle is None else round_floats(oracle.value)
     return Player(f"heuristic:{name}", f"heuristic {name}", known[name], 1, value)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import uvicorn
 from starlette.types import ASGIApp
 
-from coverset.checks import between
+from coverset.checks import check_between
 from coverset.studio.app import Studio, make_app
 from coverset.studio.connections import ConnectionLimits, limit_connections
 from coverset.studio.guard import MOST_HEAD_BYTES, Door, make_door
@@ -56,7 +56,7 @@ def listen(
       prepare: called in the background before JAX is used.
       limits: deadlines for clients and the number of connections, if not the usual ones.
     """
-    between("port", port, 0, 65535)
+    check_between("port", port, 0, 65535)
     if token is not None and (len(token) < 8 or not token.isascii() or not token.isprintable() or " " in token):
         raise ValueError("token must be at least 8 letters, digits or signs without spaces.")
     studio = Studio(directory, prepare=prepare)

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from coverset.runs.storage import jsonable
+from coverset.runs.storage import to_jsonable
 
 FRESH_SECONDS = 1.0
 
@@ -28,7 +28,7 @@ class Content:
 
 def encode(content: Any) -> Content:
     """JSON that any browser reads: infinite numbers are text."""
-    body = json.dumps(jsonable(content), separators=(",", ":"), allow_nan=False).encode()
+    body = json.dumps(to_jsonable(content), separators=(",", ":"), allow_nan=False).encode()
     return Content(body, f'"{hashlib.sha256(body).hexdigest()[:24]}"')
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from coverset.pipeline.loop import Reporter, Stopped
-from coverset.runs.storage import InUse
+from coverset.runs.storage import InUseError
 from coverset.study.units import Unit
 
 
@@ -109,7 +109,7 @@ def attempt(unit: Unit, reporter: Reporter) -> Outcome:
         state, error = State.DONE, None
     except Stopped as stopped:
         state, error = State.STOPPED, str(stopped)
-    except InUse as use:
+    except InUseError as use:
         state, error = State.IN_USE, str(use)
     except Exception as failure:  # whatever it is, the other units of a study of hours should go on
         state, error = State.FAILED, sentence(failure)

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from coverset.checks import of_type, one_of
+from coverset.checks import check_one_of, check_type
 from coverset.pipeline.generate import check_seeds, run_name
 from coverset.pipeline.train import LEARNERS
 from coverset.settings import GenerateSettings, TrainSettings
@@ -61,7 +61,7 @@ def plan_study(
     check_seeds(seeds)
     check_out(Path(out))
     for learner in learners:
-        one_of("learner", learner, LEARNERS)
+        check_one_of("learner", learner, LEARNERS)
     overrides = {
         "generation": settings_overrides("generation", generation or {}, GenerateSettings),
         "training": settings_overrides("training", training or {}, TrainSettings),
@@ -89,6 +89,6 @@ def settings_overrides(name: str, given: Mapping[str, Any], settings: type) -> d
     """Overrides of settings, checked by name and type; lists, as JSON gives them, become tuples."""
     known, types = [field.name for field in fields(settings)], get_type_hints(settings)
     for key, value in given.items():
-        one_of(f"{name} setting", key, known)
-        of_type(key, value, types[key])
+        check_one_of(f"{name} setting", key, known)
+        check_type(key, value, types[key])
     return {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coverset.pipeline.report import write_report
-from coverset.runs.storage import InUse, lock
+from coverset.runs.storage import InUseError, lock_file
 from coverset.study.engine import Engine, LocalEngine, Outcome, State, StudyReporter, sentence
 from coverset.study.planning import ENVIRONMENTS, METHODS, plan_study
 
@@ -101,9 +101,9 @@ def held(place: Path) -> Iterator[None]:
     place.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:
         try:
-            lock(file)
+            lock_file(file)
         except BlockingIOError as error:
-            raise InUse(
+            raise InUseError(
                 f"Another `coverset reproduce` is at work in {place}: wait for it, or stop it. Nothing was begun."
             ) from error
         try:

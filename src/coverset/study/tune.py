@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from coverset.checks import at_least, one_of, positive
+from coverset.checks import check_at_least, check_one_of, check_positive
 from coverset.envs.base import Environment
 from coverset.evaluation.conventions import coverage_set
 from coverset.evaluation.cross_play import affordable_trials, cross_play, member_count
@@ -28,7 +28,7 @@ from coverset.pipeline.generate import check_seeds, run_name
 from coverset.policies.population import Population
 from coverset.reports.records import run_summary
 from coverset.runs.directory import RunDirectory
-from coverset.runs.storage import rounded, write_json
+from coverset.runs.storage import round_floats, write_json
 from coverset.settings import GenerateSettings
 from coverset.study.engine import Engine, LocalEngine, Outcome, State, StudyReporter
 from coverset.study.planning import check_out, settings_overrides
@@ -130,13 +130,13 @@ def tune(
       engine: what runs them; this process if not given.
       reporter: how to follow it.
     """
-    one_of("method", method, METHODS)
+    check_one_of("method", method, METHODS)
     check_seeds(seeds)
-    at_least("refinements", refinements, 0)
+    check_at_least("refinements", refinements, 0)
     if not alphas:
         raise ValueError("alphas must hold at least one number, got none.")
     for alpha in alphas:
-        positive("alpha", alpha)
+        check_positive("alpha", alpha)
     if "alpha" in (generation or {}):
         raise ValueError("alpha is what is tuned: give --alphas instead of a setting.")
     overrides = settings_overrides("generation", generation or {}, GenerateSettings)
@@ -204,9 +204,9 @@ def _candidate(alpha: float, summaries: list[dict[str, Any]], regret: float) -> 
     return Candidate(
         alpha=alpha,
         coverage_found=float(np.mean([summary["coverage_found"] for summary in summaries])) if known else None,
-        regret=rounded(regret),
-        self_play=rounded(returns[:, own].mean()),
-        cross_play=rounded(returns[:, ~own].mean()),
+        regret=round_floats(regret),
+        self_play=round_floats(returns[:, own].mean()),
+        cross_play=round_floats(returns[:, ~own].mean()),
     )
 
 

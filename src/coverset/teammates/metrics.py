@@ -8,7 +8,7 @@ from jaxtyping import Float
 from coverset.envs.base import Environment
 from coverset.evaluation.conventions import member_names, members_found
 from coverset.evaluation.cross_play import named_gaps
-from coverset.runs.storage import rounded
+from coverset.runs.storage import round_floats
 from coverset.settings import GenerateSettings
 from coverset.teammates.methods.lbrdiv import Multipliers
 from coverset.teammates.trainer import Metrics
@@ -29,23 +29,25 @@ def metrics_row(
         "chunk": chunk + 1,
         "update": (chunk + 1) * settings.updates_per_chunk,
         "env_steps": (chunk + 1) * settings.steps_per_chunk,
-        "self_play_return": rounded(_mean(np.diagonal(pair_returns))),
-        "cross_play_return": rounded(_mean(pair_returns[cross])),
+        "self_play_return": round_floats(_mean(np.diagonal(pair_returns))),
+        "cross_play_return": round_floats(_mean(pair_returns[cross])),
         "coverage_found": len(set(members) - {None}),
         "covers": member_names(environment, members),
-        "pair_returns": rounded(pair_returns),
-        "pair_values": rounded(metrics.pair_values),
+        "pair_returns": round_floats(pair_returns),
+        "pair_values": round_floats(metrics.pair_values),
         "gaps": named_gaps(np.asarray(metrics.pair_values), settings.margin),
         "multipliers": _multipliers(rule_state),
-        "entropy": {"best_responses": rounded(metrics.entropy[0]), "teammates": rounded(metrics.entropy[1])},
-        "critic_loss": rounded(metrics.critic_loss),
+        "entropy": {"best_responses": round_floats(metrics.entropy[0]), "teammates": round_floats(metrics.entropy[1])},
+        "critic_loss": round_floats(metrics.critic_loss),
         "started_anew": np.flatnonzero(np.asarray(metrics.fresh)).tolist(),
     }
 
 
 def _multipliers(rule_state: PyTree) -> dict[str, Any] | None:
     """One per constraint, under its name; methods that remember other things, or nothing, have none to tell of."""
-    return {k: rounded(v) for k, v in rule_state._asdict().items()} if isinstance(rule_state, Multipliers) else None
+    return (
+        {k: round_floats(v) for k, v in rule_state._asdict().items()} if isinstance(rule_state, Multipliers) else None
+    )
 
 
 def _mean(values: Float[np.ndarray, "n"]) -> float:

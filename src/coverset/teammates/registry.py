@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from coverset.checks import one_of
+from coverset.checks import check_one_of
 from coverset.settings import GenerateSettings
 from coverset.teammates.method import PairWeightRule
 from coverset.teammates.methods.brdiv import BRDiv
@@ -37,5 +37,5 @@ METHODS: dict[str, Callable[[GenerateSettings], PairWeightRule]] = {
 
 def make_rule(method: str, settings: GenerateSettings) -> PairWeightRule:
     """The pair-weight rule of a method by its name."""
-    one_of("method", method, METHODS)
+    check_one_of("method", method, METHODS)
     return METHODS[method](settings)

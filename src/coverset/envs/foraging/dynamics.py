@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from coverset.checks import at_least, one_of
+from coverset.checks import check_at_least, check_one_of
 from coverset.envs.base import Environment, time_limit
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
@@ -90,13 +90,13 @@ class Foraging(Environment):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cells", tuple(sorted((int(row), int(column)) for row, column in self.cells)))
-        one_of("objects", self.objects, ("fixed", "random"))
-        one_of("encoding", self.encoding, ("one-hot", "coordinates"))
-        at_least(
+        check_one_of("objects", self.objects, ("fixed", "random"))
+        check_one_of("encoding", self.encoding, ("one-hot", "coordinates"))
+        check_at_least(
             "size", self.size, 3 if self.objects == "fixed" else 4, "so that there is room for objects and players"
         )
-        at_least("num_objects", self.num_objects, 1)
-        at_least("horizon", self.horizon, 1)
+        check_at_least("num_objects", self.num_objects, 1)
+        check_at_least("horizon", self.horizon, 1)
         if self.objects == "fixed":
             _check_cells(self.cells, self.size, self.num_objects)
 

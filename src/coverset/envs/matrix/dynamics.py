@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from coverset.checks import at_least, payoff_table
+from coverset.checks import check_at_least, check_payoff_table
 from coverset.envs.base import Environment, time_limit
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
@@ -42,8 +42,8 @@ class MatrixGame(Environment):
     """Rounds per episode; the game terminates after them."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "payoffs", payoff_table("payoffs", self.payoffs))
-        at_least("horizon", self.horizon, 1)
+        object.__setattr__(self, "payoffs", check_payoff_table("payoffs", self.payoffs))
+        check_at_least("horizon", self.horizon, 1)
 
     @property
     def observation_size(self) -> int:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from coverset.checks import at_least, one_of, payoff_table
+from coverset.checks import check_at_least, check_one_of, check_payoff_table
 from coverset.envs.base import Environment, one_hot_cell, time_limit
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
@@ -58,12 +58,12 @@ class Reaching(Environment):
     """`one-hot` or `coordinates`."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "payoffs", payoff_table("payoffs", self.payoffs))
+        object.__setattr__(self, "payoffs", check_payoff_table("payoffs", self.payoffs))
         if (len(self.payoffs), len(self.payoffs[0])) != (4, 4):
             raise ValueError(f"payoffs must be 4 x 4, got {len(self.payoffs)} x {len(self.payoffs[0])}.")
-        at_least("size", self.size, 3, "so that agents can start off the border")
-        at_least("horizon", self.horizon, 1)
-        one_of("encoding", self.encoding, ("one-hot", "coordinates"))
+        check_at_least("size", self.size, 3, "so that agents can start off the border")
+        check_at_least("horizon", self.horizon, 1)
+        check_one_of("encoding", self.encoding, ("one-hot", "coordinates"))
 
     @property
     def observation_size(self) -> int:

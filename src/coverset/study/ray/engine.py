@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from coverset.checks import at_least
+from coverset.checks import check_at_least
 from coverset.study.engine import Engine, Outcome, State, StudyReporter, sentence, settled
 from coverset.study.ray.cluster import connected
 from coverset.study.ray.desk import Desk
@@ -35,12 +35,12 @@ class RayEngine(Engine):
           retries: how often a unit is run again after its worker was lost.
         """
         if cpus is not None:
-            at_least("cpus", cpus, 1)
+            check_at_least("cpus", cpus, 1)
             if address is not None:
                 raise ValueError(
                     "cpus is for a local cluster; a cluster with an address has those it was started with."
                 )
-        at_least("retries", retries, 0)
+        check_at_least("retries", retries, 0)
         self.address = address
         self.cpus = cpus
         self.retries = retries
