@@ -70,7 +70,7 @@ def read_run(path: Path) -> GenerationRun:
     if not policies.is_file():
         raise ValueError(f"{path} has no policies yet: finish it with `coverset generate --resume`.")
     population, _ = load_population(policies)
-    environment = registry.make_recorded(str(RunDirectory(path).config_path), config)
+    environment = registry.make_from_record(str(RunDirectory(path).config_path), config)
     _check_version(str(path), config, environment)
     check_fits(f"{path}: best responses", population.best_responses, environment, seat=0)
     check_fits(f"{path}: teammates", population.teammates, environment, seat=1)
@@ -216,7 +216,7 @@ def check_same_environment(
     known = {registry.class_name(environment): registry.parameters_of(environment)}
     name, parameters = about["env"], about["env_parameters"]
     if is_trusted(about):
-        made_for = registry.make_recorded(source, about)
+        made_for = registry.make_from_record(source, about)
         name, parameters = registry.class_name(made_for), registry.parameters_of(made_for)
     elif known_as is not None:
         known[known_as["env"]] = known_as["env_parameters"]

@@ -9,7 +9,7 @@ import pytest
 
 from countdown import Countdown
 from coverset.adhoc import plastic
-from coverset.envs.conformance import MOST_STEPS as MOST_CHECKED
+from coverset.envs.conformance import MAX_STEPS as MOST_CHECKED
 from coverset.envs.conformance import check_environment
 from coverset.envs.registry import make
 from coverset.evaluation import cross_play as module

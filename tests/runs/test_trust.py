@@ -14,7 +14,7 @@ import toy_run
 from coverset.runs import trust as trust_store
 from coverset.cli.main import run
 from coverset.envs.matrix import MatrixGame
-from coverset.envs.registry import make, make_recorded
+from coverset.envs.registry import make, make_from_record
 from coverset.evaluation.cross_play import member_count
 from coverset.partners import check_same_environment, find_partner, read_run
 from coverset.runs.storage import read_record
@@ -104,14 +104,14 @@ def test_an_environment_object_is_trusted_by_its_class(monkeypatch, user: Path) 
 
     config = json.loads(json.dumps(make_plan(make(NAME, horizon=2)).config(0)))
     unsigned = {name: config[name] for name in ("env", "env_parameters")}
-    assert make_recorded("config.json", unsigned) == make(NAME, horizon=2)
+    assert make_from_record("config.json", unsigned) == make(NAME, horizon=2)
     become_user(monkeypatch, user)
     with pytest.raises(ValueError, match=f"would import '{NAME}'"):
-        make_recorded("config.json", unsigned)
-    assert make_recorded("config.json", config).horizon == 2
+        make_from_record("config.json", unsigned)
+    assert make_from_record("config.json", config).horizon == 2
     for changed in ({"env_parameters": {"horizon": 9}}, {"env": "countdown:Unsound"}, {"signature": "f" * 64}):
         with pytest.raises(ValueError, match="if you trust that code"):
-            make_recorded("config.json", config | changed)
+            make_from_record("config.json", config | changed)
 
 
 def test_an_installed_name_needs_no_word_but_what_its_parameters_name_does(tmp_path: Path, monkeypatch) -> None:
@@ -121,10 +121,10 @@ def test_an_installed_name_needs_no_word_but_what_its_parameters_name_does(tmp_p
     points = "installed = countdown:Countdown\nadapted = coverset.adapters.pettingzoo:from_parallel\n"
     (information / "entry_points.txt").write_text(f"[coverset.environments]\n{points}")
     monkeypatch.syspath_prepend(tmp_path)
-    assert make_recorded("config.json", {"env": "installed", "env_parameters": {"horizon": 2}}).horizon == 2
+    assert make_from_record("config.json", {"env": "installed", "env_parameters": {"horizon": 2}}).horizon == 2
     nested = {"environment": "parallel_games:Guessing", "horizon": 4}
     with pytest.raises(ValueError, match="would import 'parallel_games:Guessing'"):
-        make_recorded("config.json", {"env": "adapted", "env_parameters": nested})
+        make_from_record("config.json", {"env": "adapted", "env_parameters": nested})
 
 
 @pytest.mark.parametrize(

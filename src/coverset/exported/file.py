@@ -97,7 +97,7 @@ def export_policy(
     check_between("seat", seat, 0, 1)
     environment = registry.make(env, **(env_parameters or {}))
     check_policy("policy", policy, environment, seat=seat)
-    parameters = registry.recorded_parameters(env, environment, env_parameters or {})
+    parameters = registry.parameters_to_record(env, environment, env_parameters or {})
     about = {"env": env, "env_parameters": to_jsonable(parameters), "seat": seat}
     return _write("path", Path(path), policy, (environment.observation_size, environment.num_actions[seat]), about)
 

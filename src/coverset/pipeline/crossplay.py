@@ -110,4 +110,4 @@ def _environment(
     for origin in origins:
         check_record(str(origin.file), origin.about)
     chosen = next((origin for origin in origins if is_trusted(origin.about)), origins[0])
-    return chosen.about, registry.make_recorded(str(chosen.file), chosen.about)
+    return chosen.about, registry.make_from_record(str(chosen.file), chosen.about)

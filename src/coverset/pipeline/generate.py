@@ -85,7 +85,7 @@ def make_plan(
     """Check every choice and put them together; raises ValueError with one sentence on the first bad one."""
     if isinstance(environment, str):
         name, environment = environment, registry.make(environment, **(env_parameters or {}))
-        parameters = registry.recorded_parameters(name, environment, env_parameters or {})
+        parameters = registry.parameters_to_record(name, environment, env_parameters or {})
     else:
         name, parameters = registry.class_name(environment), registry.parameters_of(environment)
         note_named(*foreign_names({"env": name, "env_parameters": parameters}))

@@ -185,7 +185,7 @@ def _members(config: Content) -> tuple[str, ...]:
     if config["env"] not in registry.names():
         return ()
     try:
-        environment = registry.make_recorded("config.json", config)
+        environment = registry.make_from_record("config.json", config)
     except (ValueError, TypeError):
         return ()
     return tuple(environment.conventions[member] for member in coverage_set(environment))

@@ -102,6 +102,6 @@ def _environment(name: str, parameters: Mapping[str, Any]) -> Environment | None
     if name not in registry.names():
         return None
     try:
-        return registry.make_recorded("config.json", {"env": name, "env_parameters": parameters})
+        return registry.make_from_record("config.json", {"env": name, "env_parameters": parameters})
     except (ValueError, TypeError):
         return None

@@ -56,7 +56,7 @@ class Players:
 
     def world(self, record: dict[str, Any]) -> World:
         """Build the environment that a configuration or recording names, if it is trusted."""
-        environment = registry.make_recorded("The file", record)
+        environment = registry.make_from_record("The file", record)
         return World(record["env"], dict(record["env_parameters"]), environment)
 
     def world_of(self, run: Run) -> World:

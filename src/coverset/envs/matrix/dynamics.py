@@ -1,6 +1,6 @@
-"""Repeated Matrix Game (Rahman et al. 2024, environments section): one round per episode, nothing to see.
+"""Repeated Matrix Game (Rahman et al. 2024, environments section): one round per episode, constant observation.
 
-A teammate is met for several episodes, so the game repeats; the values of Appendix B are those of one round.
+A trial has several episodes with one teammate, so the game repeats; the values of Appendix B are those of one round.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ NOT_PLAYED = -1
 
 
 class MatrixState(NamedTuple):
-    """The round's joint action, `NOT_PLAYED` before it."""
+    """The last joint action; `NOT_PLAYED` before the first round."""
 
     actions: Int[Array, "2"]
     time: Int[Array, ""]
@@ -39,7 +39,7 @@ class MatrixGame(Environment):
     payoffs: tuple[tuple[float, ...], ...] = PAPER_PAYOFFS
     """Rows are seat 0's actions, columns seat 1's; any rectangular table of finite numbers."""
     horizon: int = 1
-    """Rounds per episode; the game terminates after them."""
+    """Rounds per episode, after which the game terminates."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "payoffs", check_payoff_table("payoffs", self.payoffs))
@@ -89,7 +89,7 @@ class MatrixGame(Environment):
 
     @property
     def conventions(self) -> tuple[str, ...]:
-        """Seat 0's actions. Whether each is in the coverage set is for `convention_payoffs` to say."""
+        """The actions. `convention_payoffs` determines which of them are in the coverage set."""
         return tuple(f"action {number + 1}" for number in range(max(self.num_actions)))
 
     @property
