@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from coverset.envs.base import Environment
-from coverset.evaluation.cross_play import affordable_trials, cross_play, member_count
+from coverset.evaluation.cross_play import cross_play, limit_trials, member_count
 from coverset.policies.networks import NetworkPolicy
 from coverset.policies.population import Population
 from coverset.policy import Policy
@@ -70,7 +70,7 @@ class PlasticPolicy(Policy):
 def make_plastic(key: PRNGKey, environment: Environment, population: Population) -> PlasticPolicy:
     """Simulate every best response with every teammate and count the returns."""
     pairs = member_count(population.teammates) ** 2
-    trials = affordable_trials(SIMULATED_EPISODES, environment.horizon, pairs=pairs)
+    trials = limit_trials(SIMULATED_EPISODES, environment.horizon, pairs=pairs)
     played = cross_play(key, environment, *population, trials=trials)
     returns = np.asarray(played.returns)[..., 0]
     edges = np.linspace(returns.min() - 1e-3, returns.max() + 1e-3, BINS + 1)[1:-1]

@@ -23,7 +23,7 @@ from coverset.adhoc.trainer import AgentMetrics, AgentState, AgentTrainer
 from coverset.checks import check_one_of
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
-from coverset.evaluation.cross_play import affordable_trials, cross_play
+from coverset.evaluation.cross_play import cross_play, limit_trials
 from coverset.loggers.base import find_logs
 from coverset.partners import GenerationRun, find_partners, read_run, seed_directories
 from coverset.pipeline.loop import (
@@ -229,7 +229,7 @@ class AgentJob(Job):
         seats = (agents, partners) if self.plan.seat == 0 else (partners, agents)
         horizon = self.plan.environment.horizon
         episodes = min(self.plan.settings.episodes_per_trial, max(1, HELD_OUT_STEPS // horizon))
-        trials = affordable_trials(HELD_OUT_TRIALS, episodes * horizon, pairs=len(self.seeds) * len(self.held_out))
+        trials = limit_trials(HELD_OUT_TRIALS, episodes * horizon, pairs=len(self.seeds) * len(self.held_out))
         played = cross_play(key, self.plan.environment, *seats, trials=trials, episodes=episodes)
         means = np.asarray(played.returns).mean(axis=(2, 3))
         return means.T if self.plan.seat == 0 else means

@@ -22,7 +22,7 @@ import numpy as np
 from coverset.checks import check_at_least, check_one_of, check_positive
 from coverset.envs.base import Environment
 from coverset.evaluation.conventions import coverage_set
-from coverset.evaluation.cross_play import affordable_trials, cross_play, member_count
+from coverset.evaluation.cross_play import cross_play, limit_trials, member_count
 from coverset.partners import read_run
 from coverset.pipeline.generate import check_seeds, run_name
 from coverset.policies.population import Population
@@ -224,7 +224,7 @@ def regrets(environment: Environment, populations: Mapping[float, list[Populatio
     for number, population in enumerate(everybody):
         key = jax.random.fold_in(jax.random.key(TUNING_STREAM), number)
         pairs = member_count(population.best_responses) * member_count(teammates)
-        trials = affordable_trials(TRIALS, environment.horizon, pairs=pairs)
+        trials = limit_trials(TRIALS, environment.horizon, pairs=pairs)
         played = cross_play(key, environment, population.best_responses, teammates, trials=trials)
         best.append(np.asarray(played.returns).mean(axis=(2, 3)).max(axis=0))
     given_away = (np.max(best, axis=0) - np.array(best)).mean(axis=1)

@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Float
 
 from coverset.envs.base import Environment
-from coverset.evaluation.conventions import member_names, members_found
-from coverset.evaluation.cross_play import named_gaps
+from coverset.evaluation.conventions import find_members, member_names
+from coverset.evaluation.cross_play import label_gaps
 from coverset.runs.storage import round_floats
 from coverset.settings import GenerateSettings
 from coverset.teammates.methods.lbrdiv import Multipliers
@@ -24,7 +24,7 @@ def metrics_row(
         counts = np.asarray(metrics.tally.conventions)
         shares = np.nan_to_num(counts / counts.sum(axis=-1, keepdims=True))
     cross = ~np.eye(len(pair_returns), dtype=bool)
-    members = members_found(environment, shares[0], shares[1])
+    members = find_members(environment, shares[0], shares[1])
     return {
         "chunk": chunk + 1,
         "update": (chunk + 1) * settings.updates_per_chunk,
@@ -35,7 +35,7 @@ def metrics_row(
         "covers": member_names(environment, members),
         "pair_returns": round_floats(pair_returns),
         "pair_values": round_floats(metrics.pair_values),
-        "gaps": named_gaps(np.asarray(metrics.pair_values), settings.margin),
+        "gaps": label_gaps(np.asarray(metrics.pair_values), settings.margin),
         "multipliers": _multipliers(rule_state),
         "entropy": {"best_responses": round_floats(metrics.entropy[0]), "teammates": round_floats(metrics.entropy[1])},
         "critic_loss": round_floats(metrics.critic_loss),
