@@ -160,7 +160,7 @@ class Loaders:
                 lambda: read_to_certify(seed),
                 lambda: run.check_claim(config, resume=True),
                 lambda: seed_groups({0: run}, 1),
-                lambda: run.other_conditions(config),
+                lambda: run.describe_version_changes(config),
                 *pages,
             ),
             f"{SEED}/summary.json": (
@@ -171,7 +171,7 @@ class Loaders:
             f"{SEED}/metrics.jsonl": (run.rows, lambda: run.rewind(CHUNK, 2), *pages),
             f"{SEED}/timing.json": (lambda: Clock([seed / "timing.json"], 1.0, lambda sentence: None),),
             f"{SEED}/certificate.json": pages,
-            f"{SEED}/plastic/config.json": (lambda: agent.check_same(config), *pages),
+            f"{SEED}/plastic/config.json": (lambda: agent.check_same_run(config), *pages),
             f"{SEED}/plastic/summary.json": (agent.summary, *pages),
             f"{SEED}/plastic/evaluation.json": (lambda: Evaluation(experiment, "plastic").seeds_left(), *pages),
             f"recordings/{RECORDING}.json": (lambda: self.recordings().load(RECORDING), self.list_recordings),

@@ -12,7 +12,7 @@ from coverset.policies.actor import ActorPolicy, dense_policy
 from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population, save_population
 from coverset.runs.storage import write_json
-from coverset.runs.trust import signed
+from coverset.runs.trust import sign_record
 
 SETTINGS: dict[str, Any] = {
     "population_size": 2,
@@ -77,6 +77,6 @@ def untrained(path: Path, name: str, *, width: int = 4, **parameters) -> None:
         sizes = (environment.observation_size, width, environment.num_actions[seat])
         return dense_policy(jax.vmap(lambda key: MLP.create(key, sizes))(jax.random.split(jax.random.key(seat), 2)))
 
-    about = signed({key: config[key] for key in ("env", "env_parameters", "seed")})
+    about = sign_record({key: config[key] for key in ("env", "env_parameters", "seed")})
     save_population(path / "policies.safetensors", Population(policies(0), policies(1)), about)
     write_json(path / "summary.json", {"env": name, "env_steps": 0, "cross_play": [[0.0, 0.0], [0.0, 0.0]]})
