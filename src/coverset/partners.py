@@ -13,7 +13,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from coverset.runs.storage import to_jsonable
 from coverset.adhoc.pool import PartnerPool
 from coverset.adhoc.saved import load_agent_policy
 from coverset.checks import check_between, check_one_of
@@ -27,7 +26,7 @@ from coverset.policies.stacked import count_members, stack, take_member
 from coverset.policies.third_party import load_third_party, wrap_checked
 from coverset.policy import Policy
 from coverset.runs.directory import RunDirectory
-from coverset.runs.storage import check_fields, read_record
+from coverset.runs.storage import check_fields, read_record, to_jsonable
 from coverset.runs.trust import check_record, is_trusted
 
 AGENT_FILE = "agent.safetensors"
@@ -37,7 +36,7 @@ OTHER_SEEDS = "other-seeds"
 """Name of the teammates that the other seeds of a run have found: held out from the agent of this one."""
 SEATS = {"best-responses": 0, "teammates": 1}
 """Halves of a population, and where they sit."""
-ROLES = tuple(SEATS)
+ROLES: tuple[str, str] = ("best-responses", "teammates")
 
 
 @dataclass(frozen=True)

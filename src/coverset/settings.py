@@ -8,11 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar, get_type_hints
 
-from coverset.checks import check_between
-from coverset.checks import check_finite
-from coverset.checks import check_one_of
-from coverset.checks import check_positive
-from coverset.checks import check_at_least, check_type
+from coverset.checks import check_at_least, check_between, check_finite, check_one_of, check_positive, check_type
 
 VALUE_STATES = ("initial", "batch")
 

@@ -177,7 +177,7 @@ def test_a_flipped_byte_is_noticed(path: Path) -> None:
     [
         (
             "densely",
-            r"built \(ValueError: network must be dense, .* or module:Class, got 'densely'\. Did you mean 'dense'\?\)\.$",
+            r"built \(ValueError: network must be dense, .*, got 'densely'\. Did you mean 'dense'\?\)\.$",
         ),
         (
             "os:system",

@@ -15,9 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from coverset.checks import check_at_least
-from coverset.checks import check_finite
-from coverset.checks import check_one_of
+from coverset.checks import check_at_least, check_finite, check_one_of
 from coverset.envs.base import Environment
 from coverset.envs.registry import call_named, import_named
 from coverset.types import Actions, Observations, Outcome, PRNGKey, PyTree

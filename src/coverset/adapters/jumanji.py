@@ -14,9 +14,7 @@ from jaxtyping import Array, Float
 from jumanji.environments.routing.lbf.env import LevelBasedForaging
 from jumanji.environments.routing.lbf.generator import RandomGenerator
 
-from coverset.checks import check_at_least
-from coverset.checks import check_between
-from coverset.checks import check_finite
+from coverset.checks import check_at_least, check_between, check_finite
 from coverset.envs.base import Environment
 from coverset.types import Actions, Observations, Outcome, PRNGKey, PyTree
 

@@ -105,11 +105,13 @@ def _read_spec(path: Path, about: Mapping[str, Any], learner: Learner) -> AgentS
         fourier_bandwidth=float,
         reward_scale=float,
     )
-    whole = {name: record[name] for name in sizes} | {name: tuple(record[name]) for name in lists}
+    whole: dict[str, Any] = {name: record[name] for name in sizes} | {name: tuple(record[name]) for name in lists}
     numbers = [n for value in whole.values() for n in (value if isinstance(value, tuple) else (value,))]
     if len(numbers) > MOST_LAYERS or min(numbers) < 1 or max(numbers) > LARGEST_SIZE:
         raise DamagedFile(f"{path} describes an agent of sizes {format_value(whole)}.")
-    halves = {name: _read_half(path, about, name) for name in ("best_responses", "teammates") if name in record}
+    halves: dict[str, Any] = {
+        name: _read_half(path, about, name) for name in ("best_responses", "teammates") if name in record
+    }
     if learner.needs_population and len(halves) < 2:
         raise DamagedFile(f"{path} does not describe the population that its agent was made from.")
     rates = {name: float(record[name]) for name in ("fourier_bandwidth", "reward_scale")}

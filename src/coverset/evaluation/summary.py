@@ -6,7 +6,6 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from coverset.evaluation.cross_play import limit_trials
 from coverset.envs.base import Environment
 from coverset.evaluation.conventions import convention_shares, describe_conventions
 from coverset.evaluation.cross_play import (
@@ -14,6 +13,7 @@ from coverset.evaluation.cross_play import (
     count_violations,
     cross_play,
     label_gaps,
+    limit_trials,
 )
 from coverset.evaluation.kinds import describe_kinds
 from coverset.policies.population import Population

@@ -28,7 +28,6 @@ from jax import export
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Int
 
-from coverset.runs.storage import to_jsonable
 from coverset.adhoc.saved import load_agent_policy
 from coverset.checks import check_between, describe_exception
 from coverset.envs import registry
@@ -39,7 +38,7 @@ from coverset.policies.compatibility import check_policy
 from coverset.policies.population import FORMAT as POPULATION_FORMAT
 from coverset.policies.population import Population, load_population
 from coverset.policy import Policy
-from coverset.runs.storage import DamagedFile, load_tensors, write_bytes
+from coverset.runs.storage import DamagedFile, load_tensors, to_jsonable, write_bytes
 from coverset.types import Percept, PRNGKey, PyTree
 
 PLATFORMS = ("cpu", "cuda", "tpu")

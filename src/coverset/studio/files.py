@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from coverset.runs.storage import MAX_RECORD_BYTES
 from coverset.runs import storage
-from coverset.runs.storage import DamagedFile
+from coverset.runs.storage import MAX_RECORD_BYTES, DamagedFile
 
 
 class NotFound(LookupError):

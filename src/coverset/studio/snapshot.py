@@ -12,6 +12,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from coverset.runs.storage import to_jsonable
+
 FRESH_SECONDS = 1.0
 
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from coverset.pipeline.loop import Reporter, Stopped
+from coverset.runs.storage import InUseError
 from coverset.study.units import Unit
 
 

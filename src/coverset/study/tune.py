@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from coverset.checks import check_at_least
+from coverset.checks import check_at_least, check_one_of, check_positive
 from coverset.envs.base import Environment
 from coverset.evaluation.conventions import coverage_set
 from coverset.evaluation.cross_play import cross_play, limit_trials
