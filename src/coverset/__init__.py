@@ -8,7 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from coverset.adhoc.learner import FittedLearner as FittedLearner
     from coverset.adhoc.learner import Learner as Learner
+    from coverset.adhoc.learner import OnPolicyLearner as OnPolicyLearner
     from coverset.adhoc.saved import load_agent as load_agent
     from coverset.envs.base import Environment as Environment
     from coverset.envs.conformance import check_environment as check_environment
@@ -43,10 +45,12 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "Environment": "coverset.envs.base:Environment",
+    "FittedLearner": "coverset.adhoc.learner:FittedLearner",
     "GenerateSettings": "coverset.settings:GenerateSettings",
     "Learner": "coverset.adhoc.learner:Learner",
     "Method": "coverset.teammates.method:Method",
     "Network": "coverset.policies.network:Network",
+    "OnPolicyLearner": "coverset.adhoc.learner:OnPolicyLearner",
     "Policy": "coverset.policy:Policy",
     "Population": "coverset.policies.population:Population",
     "TrainSettings": "coverset.settings:TrainSettings",
@@ -78,10 +82,12 @@ _PUBLIC = {
 
 __all__ = [
     "Environment",
+    "FittedLearner",
     "GenerateSettings",
     "Learner",
     "Method",
     "Network",
+    "OnPolicyLearner",
     "Policy",
     "Population",
     "TrainSettings",
