@@ -45,7 +45,7 @@ from coverset.policies.actor import dense_policy
 from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population, load_population, save_population
 from coverset.policy import Policy
-from coverset.reports.records import run_summary
+from coverset.reports.records import read_run_summary
 from coverset.runs.directory import RunDirectory, to_tensors
 from coverset.runs.storage import DamagedFile, load_tensors, write_json
 from coverset.studio.catalogue import Catalogue
@@ -201,7 +201,7 @@ class Loaders:
 def show_summary(run: RunDirectory) -> None:
     """What `generate` prints of a run that is done."""
     with redirect_stdout(io.StringIO()):
-        print_summaries([run_summary(run)])
+        print_summaries([read_run_summary(run)])
 
 
 def try_agent(policy: Policy, about: dict[str, Any]) -> None:

@@ -86,7 +86,7 @@ def test_tables_hold_a_line_for_every_row(outcome, monkeypatch, capsys, tmp_path
     shown = capsys.readouterr().out
     for words in (
         "Training",
-        "Growth with the population",
+        "Scaling with the population",
         "Environments alone",
         "Start of a generation run",
         "warm",

@@ -73,7 +73,7 @@ def refusal(capsys, *arguments: str) -> str:
         (["matrix", "--seeds", "4294967296"], ["seeds", "4294967296"]),
         (["matrix", "--seeds", "7", "0..9999999999"], ["seeds must be at most 10000", "'0..9999999999'"]),
         (["matrix", "--seeds", "0..1" + "0" * 60], ["seeds must be at most 10000"]),
-        (["matrix", "--seeds", "9" * 5000], ["seeds must be whole numbers", "'999"]),
+        (["matrix", "--seeds", "9" * 5000], ["seeds must be non-negative integers", "'999"]),
         (["matrix", "--seeds", "1", "0..2"], ["seeds must be different", "[1, 0, 1, 2]"]),
         (["matrix", "--seeds"], ["seeds", "[]"]),
     ],

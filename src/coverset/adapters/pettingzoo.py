@@ -332,7 +332,7 @@ class _ParallelEpisode:
             if not isinstance(given, Mapping):
                 raise self._make_error(method, f"{what} for agent '{agent}'", f"got {type(given).__name__} for a dict")
             if agent not in given:
-                listed = ", ".join(map(str, given)) or "nobody"
+                listed = ", ".join(map(str, given)) or "no agent"
                 raise self._make_error(method, f"{what} for agent '{agent}'", f"got one for {listed}")
         return [given[agent] for agent in self.seats.agents]
 

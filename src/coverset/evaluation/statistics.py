@@ -34,6 +34,11 @@ class Interval:
     n: int
     """Number of seeds."""
 
+    @property
+    def half_width(self) -> float:
+        """Distance from the mean to the upper end."""
+        return self.high - self.mean
+
     def to_json(self) -> dict[str, Any]:
         """With null for ends that are infinite, so for a single seed."""
         low, high = (rounded(end) if math.isfinite(end) else None for end in (self.low, self.high))

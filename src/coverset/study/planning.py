@@ -1,7 +1,8 @@
 """Plan a study: build its units, check them before any of them starts, and estimate how long they take."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from itertools import product
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -41,6 +42,11 @@ def estimate(unit: Unit) -> Estimate:
     return Estimate(unit.name, "resumes" if unit.has_begun() else "to do", None if left is None else round(left, 1))
 
 
+def total_seconds(plan: Sequence[Estimate]) -> float:
+    """Estimated time left of all units whose time is known."""
+    return round(sum(row.seconds for row in plan if row.seconds is not None), 1)
+
+
 def plan_study(
     environments: Sequence[str],
     *,
@@ -77,17 +83,19 @@ def plan_study(
         "training": parse_overrides("training", training or {}, TrainSettings, *map(learner_class, learners)),
     }
     units: list[Unit] = []
-    for environment in dict.fromkeys(environments):
-        for method in dict.fromkeys(methods):
-            place = Path(out) / run_name(environment, method, preset)
-            own = select_overrides(overrides["generation"], GenerateSettings, method_class(method))
-            experiment = Experiment(environment, method, preset, tuple(seeds), place, own, overrides["training"])
-            units += [Generation(experiment), Certification(experiment)]
-            for learner in dict.fromkeys(learners):
-                units += [Training(experiment, learner), Evaluation(experiment, learner)]
+    for environment, method in product(dict.fromkeys(environments), dict.fromkeys(methods)):
+        place = Path(out) / run_name(environment, method, preset)
+        own = select_overrides(overrides["generation"], GenerateSettings, method_class(method))
+        experiment = Experiment(environment, method, preset, tuple(seeds), place, own, overrides["training"])
+        units += _experiment_units(experiment, dict.fromkeys(learners))
     for unit in units:
         unit.check()
     return units
+
+
+def _experiment_units(experiment: Experiment, learners: Iterable[str]) -> list[Unit]:
+    agents = [unit for learner in learners for unit in (Training(experiment, learner), Evaluation(experiment, learner))]
+    return [Generation(experiment), Certification(experiment), *agents]
 
 
 def check_out(out: Path) -> None:
