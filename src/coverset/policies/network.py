@@ -65,7 +65,7 @@ class Network(eqx.Module):
     @abc.abstractmethod
     def step(
         self, inputs: Float[Array, "*b d"], memory: PyTree, context: Float[Array, "..."] | float = 0.0
-    ) -> tuple[Float[Array, "*b o"], PyTree]:
+    ) -> tuple[Float[Array, "... o"], PyTree]:
         """One time step: the outputs, and the memory after it.
 
         Args:

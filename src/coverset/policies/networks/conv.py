@@ -42,7 +42,7 @@ class Conv(Network):
 
     def step(
         self, inputs: Float[Array, "*b d"], memory: PyTree, context: Float[Array, "..."] | float = 0.0
-    ) -> tuple[Float[Array, "*b o"], PyTree]:
+    ) -> tuple[Float[Array, "... o"], PyTree]:
         return self._apply(inputs, context), memory
 
     def unroll(

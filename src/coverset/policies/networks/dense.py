@@ -80,7 +80,7 @@ class MLP(Network):
 
     def step(
         self, inputs: Float[Array, "*b d"], memory: PyTree, context: Float[Array, "..."] | float = 0.0
-    ) -> tuple[Float[Array, "*b o"], PyTree]:
+    ) -> tuple[Float[Array, "... o"], PyTree]:
         return self(inputs, context), memory
 
     def unroll(
