@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     __version__: str
 
+    from coverset.adhoc.learner import FittedLearner as FittedLearner
     from coverset.adhoc.learner import Learner as Learner
+    from coverset.adhoc.learner import OnPolicyLearner as OnPolicyLearner
     from coverset.adhoc.saved import load_agent as load_agent
     from coverset.envs.base import Environment as Environment
     from coverset.envs.conformance import check_environment as check_environment
@@ -45,10 +47,12 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "Environment": "coverset.envs.base:Environment",
+    "FittedLearner": "coverset.adhoc.learner:FittedLearner",
     "GenerateSettings": "coverset.settings:GenerateSettings",
     "Learner": "coverset.adhoc.learner:Learner",
     "Method": "coverset.teammates.method:Method",
     "Network": "coverset.policies.network:Network",
+    "OnPolicyLearner": "coverset.adhoc.learner:OnPolicyLearner",
     "Policy": "coverset.policy:Policy",
     "Population": "coverset.policies.population:Population",
     "TrainSettings": "coverset.settings:TrainSettings",
@@ -80,10 +84,12 @@ _PUBLIC = {
 
 __all__ = [
     "Environment",
+    "FittedLearner",
     "GenerateSettings",
     "Learner",
     "Method",
     "Network",
+    "OnPolicyLearner",
     "Policy",
     "Population",
     "TrainSettings",

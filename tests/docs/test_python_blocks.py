@@ -14,7 +14,8 @@ from coverset.adhoc.agent import AdHocPolicy, create_actor
 
 import coverset
 import pages
-from coverset.adhoc.saved import load_agent_policy, save_agent
+from coverset.adhoc.learner import AdHocPolicy
+from coverset.adhoc.saved import load_agent_policy
 from coverset.envs.registry import parameters_of
 from coverset.policies.actor import dense_policy
 from coverset.policies.networks.dense import MLP
@@ -70,8 +71,7 @@ def saved_networks() -> None:
         for key in jax.random.split(jax.random.key(0))
     ]
     save_population(place / "policies.safetensors", Population(*halves), about)
-    actor = create_actor(jax.random.key(1), 2, 3, (5,), 4, recurrent=True)
-    save_agent(place / "rl2" / "agent.safetensors", AdHocPolicy(actor, 3, 0.5), {**about, "seat": 0})
+    write_untrained(place / "rl2" / "agent.safetensors", about, make_spec(2, 3, hidden_sizes=(5,), reward_scale=0.5))
 
 
 PREPARED: dict[str, Callable[[], None]] = {

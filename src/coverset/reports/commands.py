@@ -92,15 +92,16 @@ def _training_defaults(config: Content, env: str) -> dict[str, Any]:
 def _setting_options(config: Content, own: str, preset: Callable[[], dict[str, Any]]) -> list[str]:
     """Options for settings, shared ones and the method's or learner's `own`, that differ from the preset.
 
-    None if the preset no longer exists.
+    Own settings without a known default are all listed. None if the preset no longer exists.
     """
     try:
         defaults = to_jsonable(preset())
     except ValueError:
         return []
     words: list[str] = []
-    for name, value in {**config["settings"], **config.get(own, {})}.items():
-        if name in defaults and value != defaults[name]:
+    differing = {name: value for name, value in config["settings"].items() if value != defaults.get(name, value)}
+    for name, value in {**differing, **config.get(own, {})}.items():
+        if name not in defaults or value != defaults[name]:
             words += _format_option(name.replace("_", "-"), value)
     return words
 
