@@ -1,30 +1,21 @@
 """The steps of a rollout over the grid: who acted where, what was kept at an episode's end, and the tally."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from countdown import Countdown
-from coverset.policies.networks.dense import MLP
 from coverset.settings import GenerateSettings
 from coverset.teammates.collect import Playing, Steps, Tally, collect, start_playing
 from coverset.teammates.networks import Networks, init_networks
 from coverset.teammates.pair_grid import PairGrid
 from grids import pair_of
+from stubborn import stubborn
 
 GRID = PairGrid(2, 2, 2, 1)
 LENGTH = 4
 HORIZON = 3
-SURE = 1e4
 BEST_RESPONSE_ACTIONS, TEAMMATE_ACTIONS = (1, 0), (2, 1)
-
-
-def stubborn(stack: MLP, actions: tuple[int, ...]) -> MLP:
-    """The same networks, but member k always plays `actions[k]`."""
-    head = stack.biases[-1]
-    sure = SURE * jax.nn.one_hot(jnp.array(actions), head.shape[-1])
-    return MLP(stack.weights, (*stack.biases[:-1], sure))
 
 
 @pytest.fixture(scope="module")
