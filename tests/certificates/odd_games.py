@@ -316,7 +316,8 @@ class Walk(Lamps):
         lamp = state.lamp + 1
         together = actions[0] == actions[1]
         after = Lit(lamp, state.time)
-        return Outcome(after, (lamp * together).astype(jnp.float32), together, (lamp >= 5) & ~together)
+        reward = lamp.astype(jnp.float32) * together.astype(jnp.float32)
+        return Outcome(after, reward, together, (lamp >= 5) & ~together)
 
     def observe(self, state):
         return jnp.stack([jax.nn.one_hot(state.lamp, 3), jnp.ones(3)])
