@@ -34,7 +34,7 @@ from coverset.adhoc.learner import AdHocPolicy, agent_spec
 from coverset.adhoc.learners.plastic import Plastic, PlasticPolicy
 from coverset.adhoc.registry import make_learner
 from coverset.adhoc.saved import load_agent_policy, save_agent
-from coverset.cli.main import _sentence
+from coverset.cli.main import _format_error
 from coverset.cli.tables import print_summaries
 from coverset.envs.matrix import MatrixGame
 from coverset.exported.file import load_saved
@@ -234,7 +234,7 @@ def wrong_end(read: Callable[[], Any], path: Path) -> str | None:
     try:
         read()
     except USER_ERRORS as error:
-        sentence = _sentence(error)
+        sentence = _format_error(error)
         if not sentence.endswith(".") or len(sentence) > 1500:
             return f"{type(error).__name__}: {sentence[:300]}"
         if isinstance(error, DamagedFile) and path.name not in sentence and path.parent.name not in sentence:

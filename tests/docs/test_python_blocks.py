@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from coverset.adhoc.agent import AdHocPolicy, create_actor
 
 import coverset
 import pages

@@ -11,7 +11,7 @@ from countdown import Countdown
 from coverset.adhoc.learner import World, agent_spec
 from coverset.adhoc.learners import plastic
 from coverset.adhoc.pool import PartnerPool
-from coverset.envs.conformance import MOST_STEPS as MOST_CHECKED
+from coverset.envs.conformance import MAX_STEPS as MOST_CHECKED
 from coverset.envs.conformance import check_environment
 from coverset.envs.registry import make
 from coverset.evaluation import cross_play as module
