@@ -25,7 +25,7 @@ from coverset.checks import one_of
 from coverset.config import TrainSettings
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
-from coverset.evaluation.cross_play import affordable_trials, cross_play
+from coverset.evaluation.cross_play import affordable_episodes, affordable_trials, cross_play
 from coverset.looping import (
     CHECKPOINT_SECONDS,
     RUNS_LONG,
@@ -50,8 +50,6 @@ LEARNERS = ("rl2", "feedforward", "plastic")
 AGENT_STREAM = 2
 """Folded into the seed's key, so that training an agent draws what generating its teammates never drew."""
 HELD_OUT_TRIALS = 16
-HELD_OUT_STEPS = 2**17
-"""Steps of a trial with a held-out heuristic during training, beyond which it has fewer episodes."""
 
 
 @dataclass(frozen=True)
@@ -227,9 +225,10 @@ class AgentJob(Job):
     def _mean_returns(self, key: PRNGKey, agents: Policy, partners: Policy) -> np.ndarray:
         """Mean returns by partner and agent."""
         seats = (agents, partners) if self.plan.seat == 0 else (partners, agents)
-        horizon = self.plan.environment.horizon
-        episodes = min(self.plan.settings.episodes_per_trial, max(1, HELD_OUT_STEPS // horizon))
-        trials = affordable_trials(HELD_OUT_TRIALS, episodes * horizon, pairs=len(self.seeds) * len(self.held_out))
+        settings, horizon = self.plan.settings, self.plan.environment.horizon
+        episodes = affordable_episodes(settings.episodes_per_trial, horizon)
+        played_in_all = len(self.seeds) * len(self.held_out) * settings.evaluations
+        trials = affordable_trials(HELD_OUT_TRIALS, episodes * horizon, pairs=played_in_all)
         played = cross_play(key, self.plan.environment, *seats, trials=trials, episodes=episodes)
         means = np.asarray(played.returns).mean(axis=(2, 3))
         return means.T if self.plan.seat == 0 else means

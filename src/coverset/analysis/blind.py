@@ -27,6 +27,8 @@ from coverset.analysis.finite import FiniteGame, Response
 
 TRIALS = 100
 """Trials after which the search gives up closing the gap."""
+BELIEFS = 100
+"""Beliefs that a trial visits on average at most, so that the search in a long game ends too."""
 TOLERANCE = 1e-6
 """A gap, in units of the largest reward, below which a value counts as exact."""
 
@@ -84,11 +86,13 @@ def blind_value(
     search.start(upper, [response.of_policy(policy, discount) for policy in policies])
     allowed = tolerance * max(float(np.abs(game.reward).max()), 1e-300)
     roots = [(view, game.initial[states]) for view, states in enumerate(model.states) if game.initial[states].any()]
-    for _ in range(trials):
+    beliefs = trials * BELIEFS
+    while trials > 0 and beliefs > 0:
         gaps = [search.upper(0, *root) - search.lower(0, *root) for root in roots]
         if sum(gaps) <= allowed:
             break
-        search.trial(*roots[int(np.argmax(gaps))], allowed)
+        beliefs -= search.trial(*roots[int(np.argmax(gaps))], allowed, most=beliefs)
+        trials -= 1
     lower, upper_value = (sum(bound(0, *root) for root in roots) for bound in (search.lower, search.upper))
     return Bounds(float(lower), float(max(lower, upper_value)), exact=upper_value - lower <= allowed)
 
@@ -161,20 +165,24 @@ class _Search:
         shares = np.divide(weights, beliefs, out=np.full(beliefs.shape, np.inf), where=beliefs > 0).min(axis=1)
         return base + min(0.0, float((shares * drops).min()))
 
-    def trial(self, view: int, weights: Float[np.ndarray, "n"], allowed: float) -> None:
-        """Walk from a first belief to where the bounds lie furthest apart, and bring them together on the way back."""
+    def trial(self, view: int, weights: Float[np.ndarray, "n"], allowed: float, *, most: int) -> int:
+        """Walk from a first belief to where the bounds lie furthest apart, and bring them together on the way back.
+
+        Returns how many beliefs were visited, `most` at most.
+        """
         path, node = [], _Node(0, view, weights)
         while True:
             path.append(node)
             options = self._options(node)
             children = options.children[int(np.argmax(options.upper))]
             excess = [self._excess(child, allowed) for child in children]
-            if not children or max(excess) <= 0:
+            if not children or max(excess) <= 0 or len(path) == most:
                 break
             node = children[int(np.argmax(excess))]
         for node in reversed(path):
             self._lower_upper_bound(node)
             self._raise_lower_bound(node)
+        return len(path)
 
     def _excess(self, node: _Node, allowed: float) -> float:
         """How much wider than allowed the bounds are; what is allowed is shared out by probability."""

@@ -31,6 +31,10 @@ from coverset.types import Outcome, PyTree
 
 MOST_STATES = 100_000
 """Beyond so many joint states a game is refused: tables and recursions would take minutes and gigabytes."""
+MOST_STEPS = 10_000
+"""The longest horizon of a game that is solved: every recursion goes over it step by step."""
+MOST_ENTRIES = 10_000_000
+"""States times steps, the size of one value function over time; a certificate holds one for each policy at once."""
 BLOCK = 512
 """States that are stepped together; one size, so that one program is compiled."""
 
@@ -68,8 +72,21 @@ def enumerate_game(environment: Environment, *, most_states: int = MOST_STATES) 
     if environment.initial_states() is None:
         name = type(environment).__name__
         raise ValueError(f"{name} cannot be enumerated: its initial_states, the distribution of its resets, is None.")
+    check_length(environment)
     with np.errstate(over="ignore"):  # what overflows is found by `_check_finite`
-        return _checked_game(environment, most_states)
+        game = _checked_game(environment, most_states)
+    check_length(environment, game.num_states)
+    return game
+
+
+def check_length(environment: Environment, states: int = 1) -> None:
+    """Raise where a recursion over all steps and states would take minutes and gigabytes."""
+    most = min(MOST_STEPS, MOST_ENTRIES // states)
+    if environment.horizon > most:
+        raise ValueError(
+            f"{type(environment).__name__} is too long to be solved exactly: its horizon is {environment.horizon:,} "
+            f"steps, and at most {most:,} are allowed; choose a shorter horizon."
+        )
 
 
 def _checked_game(environment: Environment, most_states: int) -> FiniteGame:

@@ -16,13 +16,14 @@ from jaxtyping import Float
 
 from coverset.analysis.finite import FiniteGame
 from coverset.envs.base import Environment
-from coverset.evaluation.cross_play import cross_play, member_count
+from coverset.evaluation.cross_play import affordable_trials, cross_play, member_count
 from coverset.evaluation.population import TRIALS
 from coverset.policies.population import Population
 
 BATCHES = 8
-"""Batches of `TRIALS` episodes of each pair, as far as `STEPS` allow; a summary's cross-play is one such batch, so that
-the program is compiled already where a run was made on this machine."""
+"""Batches of `TRIALS` episodes of each pair, as far as `STEPS` allow, and at least one; a summary's cross-play is one
+such batch, so that the program is compiled already where a run was made on this machine. A long game has fewer episodes
+in its only batch, see `affordable_trials`."""
 STEPS = 2_000_000
 """Steps of all pairs together that take a second or two."""
 DELTA = 1e-6
@@ -58,9 +59,10 @@ class Simulation(NamedTuple):
 def simulate(environment: Environment, population: Population, *, discount: float) -> Simulation:
     """Play every pair, always with the same random keys."""
     pairs = member_count(population.best_responses) * member_count(population.teammates)
-    batches = int(np.clip(STEPS // (TRIALS * pairs * environment.horizon), 1, BATCHES))
+    trials = affordable_trials(TRIALS, environment.horizon, pairs=pairs)
+    batches = int(np.clip(STEPS // (trials * pairs * environment.horizon), 1, BATCHES))
     played = [
-        cross_play(key, environment, *population, trials=TRIALS, discount=discount)
+        cross_play(key, environment, *population, trials=trials, discount=discount)
         for key in jax.random.split(jax.random.key(0), batches)
     ]
     samples = {}
@@ -68,7 +70,7 @@ def simulate(environment: Environment, population: Population, *, discount: floa
         values = np.concatenate([np.asarray(getattr(batch, field), np.float64)[..., 0] for batch in played], axis=-1)
         with np.errstate(invalid="ignore"):  # the spread of infinite returns is NaN, and `check_agreement` refuses it
             samples[field] = Sample(values.mean(axis=-1), values.std(axis=-1, ddof=1) / values.shape[-1] ** 0.5)
-    return Simulation(batches * TRIALS, **samples)
+    return Simulation(batches * trials, **samples)
 
 
 def check_agreement(

@@ -43,10 +43,10 @@ class Crossplay(Trusting):
     """Parameters of that environment as NAME=VALUE."""
     roles: tuple[str, str] = ("best-responses", "teammates")
     """Which half of a population A and B stand for."""
-    trials: int = 128
-    """Trials of each pair."""
-    episodes: int = 20
-    """Episodes of a trial, over which memories are kept."""
+    trials: int | None = None
+    """Trials of each pair (default: 128, or fewer where episodes are very long)."""
+    episodes: int | None = None
+    """Episodes of a trial, over which memories are kept (default: 20, or fewer where they are very long)."""
     seed: int = 0
     """What chance draws from."""
     out: Path | None = None

@@ -34,8 +34,8 @@ class Evaluate(Trusting):
     """Partners, named as for `coverset train` (default: the environment's heuristics, or else other-seeds)."""
     trials: int | None = None
     """Trials with each partner (default: 128, or fewer where episodes are very long)."""
-    episodes: int = 20
-    """Episodes of a trial."""
+    episodes: int | None = None
+    """Episodes of a trial (default: 20, or fewer where they are very long)."""
     json: bool = False
     """Print one JSON object on standard output and nothing else there."""
 

@@ -13,9 +13,13 @@ from coverset.policies.base import Policy
 from coverset.storage import rounded
 from coverset.types import PRNGKey
 
-MOST_STEPS = 2**26
-"""Environment steps of one measurement, beyond which it makes do with fewer trials."""
-FEWEST_TRIALS = 8
+MOST_STEPS = 2**25
+"""Environment steps of one measurement, beyond which it has fewer trials: a quarter of a minute on one core with
+networks of two layers of 64."""
+LONGEST_TRIAL = 2**18
+"""Steps of one trial, beyond which it has fewer episodes: they are played one after another, however few trials."""
+FEWEST_TRIALS = 2
+"""As many as a standard error needs."""
 
 
 def affordable_trials(wanted: int, steps: int, *, pairs: int = 1) -> int:
@@ -24,6 +28,11 @@ def affordable_trials(wanted: int, steps: int, *, pairs: int = 1) -> int:
     A game of 100,000 steps an episode would otherwise be measured for longer than it was trained.
     """
     return min(wanted, max(FEWEST_TRIALS, MOST_STEPS // (steps * pairs)))
+
+
+def affordable_episodes(wanted: int, horizon: int) -> int:
+    """How many episodes of up to `horizon` steps a trial has: as many as wanted, unless that is long."""
+    return min(wanted, max(1, LONGEST_TRIAL // horizon))
 
 
 def cross_play(

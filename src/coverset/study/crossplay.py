@@ -12,7 +12,7 @@ from jaxtyping import Float
 from coverset.checks import at_least, between, one_of
 from coverset.envs import registry
 from coverset.envs.base import Environment
-from coverset.evaluation.cross_play import cross_play
+from coverset.evaluation.cross_play import affordable_episodes, affordable_trials, cross_play, member_count
 from coverset.evaluation.robustness import EPISODES
 from coverset.evaluation.statistics import Interval, student_interval
 from coverset.generation import LARGEST_SEED
@@ -64,8 +64,8 @@ def crossplay(
     env: str | None = None,
     env_parameters: dict[str, Any] | None = None,
     roles: tuple[str, str] = ROLES,
-    trials: int = TRIALS,
-    episodes: int = EPISODES,
+    trials: int | None = None,
+    episodes: int | None = None,
     seed: int = 0,
 ) -> CrossPlay:
     """Play every policy of `first`, in seat 0, with every policy of `second`, in seat 1.
@@ -77,12 +77,13 @@ def crossplay(
       env: the environment; needed only where neither side is a path.
       env_parameters: its parameters.
       roles: which half of a population sits on each side, `best-responses` or `teammates`.
-      trials: independent trials of each pair.
-      episodes: episodes of a trial, over which memories are kept.
+      trials: independent trials of each pair; 128 if not given, and fewer where that would be too many steps.
+      episodes: episodes of a trial, over which memories are kept; 20 if not given, and fewer where one is very long.
       seed: what chance draws from.
     """
-    at_least("trials", trials, 1)
-    at_least("episodes", episodes, 1)
+    for name, value in (("trials", trials), ("episodes", episodes)):
+        if value is not None:
+            at_least(name, value, 1)
     between("seed", seed, 0, LARGEST_SEED)
     for role in roles:
         one_of("role", role, ROLES)
@@ -90,7 +91,12 @@ def crossplay(
     saved = tuple(find_saved(name) for name in names)
     known_as, environment = _environment(env, env_parameters or {}, saved)
     sides = [make_side(names[seat], saved[seat], known_as, environment, seat=seat, role=roles[seat]) for seat in (0, 1)]
-    policies = (side.policies for side in sides)
+    policies = tuple(side.policies for side in sides)
+    if episodes is None:
+        episodes = affordable_episodes(EPISODES, environment.horizon)
+    if trials is None:
+        pairs = member_count(policies[0]) * member_count(policies[1])
+        trials = affordable_trials(TRIALS, episodes * environment.horizon, pairs=pairs)
     played = cross_play(jax.random.key(seed), environment, *policies, trials=trials, episodes=episodes)
     return CrossPlay(known_as["env"], sides[0], sides[1], np.asarray(played.returns, np.float64))
 

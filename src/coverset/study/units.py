@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from coverset.analysis.finite import check_length
 from coverset.certification import FILE_NAME as CERTIFICATE_FILE
 from coverset.certification import certify_runs
 from coverset.config import TrainSettings
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
-from coverset.evaluation.robustness import EPISODES
 from coverset.generation import Plan, generate, make_plan
 from coverset.looping import Reporter, Stopped
-from coverset.measuring import EVALUATION_FILE, default_trials, evaluate, partner_titles
+from coverset.measuring import EVALUATION_FILE, default_episodes, default_trials, evaluate, partner_titles
 from coverset.partners import AGENT_FILE, OTHER_SEEDS, other_seeds
 from coverset.presets import train_settings
 from coverset.runs import AgentDirectory, RunDirectory
@@ -227,8 +227,13 @@ class Certification(Unit):
         return (Generation(self.experiment).name,)
 
     def obstacle(self) -> str | None:
-        if self.experiment.make_environment().initial_states() is None:
+        environment = self.experiment.make_environment()
+        if environment.initial_states() is None:
             return f"{self.experiment.environment} does not know the distribution of its resets."
+        try:
+            check_length(environment)
+        except ValueError as error:
+            return str(error)
         return None
 
     def seeds_left(self) -> list[int]:
@@ -277,8 +282,9 @@ class Evaluation(Unit):
         except (DamagedFile, KeyError, TypeError):
             return False  # it is quicker measured again than repaired
         partners = self._default_partners(seed)
-        trials = default_trials(self.experiment.make_environment(), EPISODES, len(partners))
-        return found == (trials, EPISODES, partners)
+        environment = self.experiment.make_environment()
+        episodes = default_episodes(environment)
+        return found == (default_trials(environment, episodes, len(partners)), episodes, partners)
 
     def _default_partners(self, seed: int) -> list[str]:
         """Whom `evaluate` meets if nobody says, by name."""
