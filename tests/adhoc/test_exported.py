@@ -14,6 +14,7 @@ import pytest
 from jax import export
 
 from coverset.adapters.guests import HostPolicy
+from coverset.adhoc import exported
 from coverset.adhoc.agent import AdHocPolicy, create_actor
 from coverset.adhoc.exported import export_agent, export_policy, load_exported
 from coverset.adhoc.plastic import make_plastic
@@ -266,3 +267,19 @@ def test_without_flatbuffers_it_says_what_to_install(monkeypatch, tmp_path: Path
     monkeypatch.setitem(sys.modules, "flatbuffers", None)
     with pytest.raises(ValueError, match=r"install coverset\[export\]"):
         export_agent(tmp_path)
+
+
+def test_what_jax_keeps_of_many_different_programs_is_let_go(monkeypatch) -> None:
+    cleared: list[int] = []
+    monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(len(kept.sizes)))
+    kept, large = exported._Kept(), exported.MOST_KEPT // 2
+    for program, shapes in ((b"a" * large, "one"), (b"a" * large, "one"), (b"b", "another"), (b"b", "one")):
+        kept.note(program, shapes)
+    assert not cleared
+    kept.note(b"c" * large, "one")
+    assert len(cleared) == 1
+    for number in range(exported.MOST_KEPT // exported.KEPT_BY_SHAPE):
+        kept.note(b"", number)
+    assert len(cleared) == 1
+    kept.note(b"", "one more")
+    assert len(cleared) == 2

@@ -13,11 +13,13 @@ compiled: see `coverset.adhoc.programs` for what it may do.
 
 import json
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, lru_cache, partial
+from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import equinox as eqx
@@ -48,6 +50,10 @@ EXPORT_FILE = "agent.zip"
 SEATS = {"best-responses": 0, "teammates": 1}
 """Halves of a population, and where they sit."""
 PLATFORMS = ("cpu", "cuda", "tpu")
+MOST_KEPT = 96 << 20
+"""Bytes of programs after which jax's caches, which never let go of a program that was called, are emptied."""
+KEPT_BY_SHAPE = 3 << 20
+"""What they keep, as far as we measured, for each shape of arguments: traces and lowered modules."""
 
 
 def export_agent(
@@ -213,6 +219,26 @@ def _arguments(batch: tuple, observation_size: int, memory: tuple) -> tuple:
     return (*batched[:4], tuple(batched[4:]))
 
 
+class _Kept:
+    """Counts what jax's caches hold of programs from files, so that a process can read any number of them."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[Hashable, int] = {}
+        self.lock = Lock()
+
+    def note(self, program: bytes, arguments: Hashable) -> None:
+        """A program is about to be called; the same one, and the same shapes of arguments, take no further room."""
+        with self.lock:
+            self.sizes |= {sha256(program).digest(): len(program), arguments: KEPT_BY_SHAPE}
+            if sum(self.sizes.values()) > MOST_KEPT:
+                self.sizes.clear()
+                _like.cache_clear()
+                jax.clear_caches()
+
+
+_kept = _Kept()
+
+
 class Programs:
     """The compiled programs of a file; two readings of the same file are equal."""
 
@@ -277,6 +303,7 @@ def _steps(path: Path, parts: dict[str, bytes], size: int, start: tuple[Array, .
         cleaned = clean_programs(modules, {name: _signature(like) for name, like in likes.items()})
     except programs.Refused as error:
         raise DamagedFile(f"{path}: {error}.") from error
+    _kept.note(cleaned["steps.bin"], _arguments((), size, start))
     program = replace(likes["steps.bin"], mlir_module_serialized=cleaned["steps.bin"])
 
     @cache

@@ -1,11 +1,12 @@
 """Programs from files are read in a process of their own, which may crash, run out of memory, or take too long."""
 
 import json
+import signal
 import subprocess
 import sys
 
 from coverset.adhoc import programs
-from coverset.adhoc.programs import SECONDS_LIMIT, Refused
+from coverset.adhoc.programs import READING_SECONDS, SECONDS_LIMIT, Refused
 
 Signature = tuple[list[tuple[str, str]], list[tuple[str, str]]]
 
@@ -23,6 +24,8 @@ def clean_programs(parts: dict[str, bytes], wanted: dict[str, Signature]) -> dic
         done = subprocess.run(command, input=given, capture_output=True, timeout=SECONDS_LIMIT, check=False)
     except subprocess.TimeoutExpired as error:
         raise Refused(f"{' or '.join(parts)} takes more than {SECONDS_LIMIT} s to read") from error
+    if done.returncode == -getattr(signal, "SIGPROF", 0):
+        raise Refused(f"{' or '.join(parts)} takes more than {READING_SECONDS} s of processor time to read")
     if done.returncode != 0:
         raise Refused(f"{' or '.join(parts)} is damaged: reading ended with code {done.returncode}")
     line, _, content = done.stdout.partition(b"\n")
