@@ -8,6 +8,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 LONGEST_VALUE = 200
 """Characters of a value that a sentence repeats."""
+LARGEST_FLOAT32 = 3.4028234663852886e38
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
 
 
@@ -57,7 +58,7 @@ def one_of(name: str, value: str, known: Collection[str]) -> None:
 
 
 def payoff_table(name: str, rows: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ...]:
-    """Return `rows` as a rectangular tuple of finite floats, or raise naming the first bad place."""
+    """Return `rows` as a rectangular tuple of floats that float32 can hold, or raise naming the first bad place."""
     if not rows or not all(len(row) > 0 for row in rows):
         raise ValueError(f"{name} must have at least one row and one column, got {list(map(list, rows))}.")
     for number, row in enumerate(rows):
@@ -68,6 +69,11 @@ def payoff_table(name: str, rows: Sequence[Sequence[float]]) -> tuple[tuple[floa
         for column, value in enumerate(row):
             if not math.isfinite(value):
                 raise ValueError(f"{name} must hold finite numbers, got {value} in row {number}, column {column}.")
+            if abs(value) > LARGEST_FLOAT32:
+                raise ValueError(
+                    f"{name} must hold numbers within the range of float32, up to 3.4e38, got {value} "
+                    f"in row {number}, column {column}."
+                )
     return tuple(tuple(float(value) for value in row) for row in rows)
 
 

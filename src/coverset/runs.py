@@ -7,7 +7,6 @@ DIR/seed-0/config.json        everything needed to run it again
 """
 
 import itertools
-import json
 import math
 import os
 import platform
@@ -34,6 +33,7 @@ from coverset.storage import (
     jsonable,
     load_tensors,
     lock,
+    parse_row,
     read_bytes,
     read_record,
     read_rows,
@@ -232,7 +232,7 @@ class RunDirectory:
         if not self.metrics_path.exists():
             return 0
         lines = read_bytes(self.metrics_path, MOST_LOG_BYTES).splitlines(keepends=True)
-        return sum(1 for _ in itertools.takewhile(_is_row, lines))
+        return sum(1 for _ in itertools.takewhile(lambda line: _is_row(line, self.metrics_path), lines))
 
     def rewind(self, chunk: int, rows: int) -> None:
         """Forget what came after the checkpoint that training goes on from: log rows, and checkpoints of no use.
@@ -313,12 +313,13 @@ def _naming(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def _is_row(line: bytes) -> bool:
-    """Whether a line of the log is whole and a JSON object."""
+def _is_row(line: bytes, path: Path) -> bool:
+    """Whether a line of the log is whole and a row, as far as everybody who reads rows needs it."""
     try:
-        return line.endswith(b"\n") and isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
+        check_fields(path, parse_row(line, path, 1), env_steps=int)
+    except DamagedFile:
         return False
+    return line.endswith(b"\n")
 
 
 def remove_new(paths: Sequence[Path]) -> None:

@@ -307,17 +307,16 @@ def _are_sizes(numbers: Iterable[Any]) -> bool:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a file that this package wrote is there, and by its checksums holds what was written to it."""
+    """Whether a file of results is there, by its checksums holds what was written to it, and can be used: finite."""
     try:
         if path.suffix == ".safetensors":
-            load_tensors(path)
-        elif path.suffix == ".png":
+            tensors, _ = load_tensors(path)
+            return all(np.isfinite(tensor).all() for tensor in tensors.values())
+        if path.suffix == ".png":
             return _is_whole_png(path.read_bytes())
-        else:
-            return isinstance(read_json(path), dict)
+        return isinstance(read_json(path), dict)
     except (OSError, DamagedFile):
         return False
-    return True
 
 
 def _is_whole_png(data: bytes) -> bool:
