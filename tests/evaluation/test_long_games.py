@@ -4,6 +4,7 @@ import resource
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -60,8 +61,10 @@ def test_generation_and_a_library_of_a_long_game(monkeypatch, tmp_path) -> None:
 @pytest.mark.slow
 def test_the_whole_command_takes_less_than_a_minute_of_one_core(tmp_path) -> None:
     words = ["generate", "test_long_games:Marathon", "--total-steps", "20000", "--out", str(tmp_path), "--json"]
-    code = f"import sys; from coverset.cli.main import main; sys.path[:0] = {sys.path}; main({words})"
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=600)
+    code = f"import sys; sys.path[:0] = {[str(Path(__file__).parent), *sys.path]}\n"
+    code += f"from coverset.cli.main import main; main({words})"
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert spent.ru_utime + spent.ru_stime < 60
 
