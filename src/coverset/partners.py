@@ -36,7 +36,7 @@ OTHER_SEEDS = "other-seeds"
 """Name of the teammates that the other seeds of a run have found: held out from the agent of this one."""
 SEATS = {"best-responses": 0, "teammates": 1}
 """Halves of a population, and where they sit."""
-ROLES = tuple(SEATS)
+ROLES = ("best-responses", "teammates")
 
 
 @dataclass(frozen=True)

@@ -180,6 +180,11 @@ def test_code_that_a_file_names_is_not_imported_unless_it_is_trusted(tmp_path, n
         load_agent(tmp_path)
 
 
+def test_whole_numbers_pass_for_numbers(tmp_path):
+    write_untrained(tmp_path / "agent.safetensors", ABOUT, make_spec(fourier_bandwidth=0, reward_scale=1))
+    load_agent(tmp_path)
+
+
 def test_an_unknown_learner_of_a_file_is_told_with_the_known_ones(tmp_path):
     write_untrained(tmp_path / "agent.safetensors", ABOUT, make_spec())
     spoil_agent(tmp_path / "agent.safetensors", lambda t, a: a.update(learner="rl3"))
