@@ -34,7 +34,7 @@ from coverset.adhoc.learner import AdHocPolicy, agent_spec
 from coverset.adhoc.learners.plastic import Plastic, PlasticPolicy
 from coverset.adhoc.registry import make_learner
 from coverset.adhoc.saved import load_agent_policy, save_agent
-from coverset.cli.main import _sentence
+from coverset.cli.main import _format_error
 from coverset.cli.tables import print_summaries
 from coverset.envs.matrix import MatrixGame
 from coverset.exported.file import load_saved
@@ -169,7 +169,7 @@ class Loaders:
                 lambda: read_to_certify(seed),
                 lambda: run.check_claim(config, resume=True),
                 lambda: seed_groups({0: run}, 1),
-                lambda: run.other_conditions(config),
+                lambda: run.describe_version_changes(config),
                 *pages,
             ),
             f"{SEED}/summary.json": (
@@ -180,7 +180,7 @@ class Loaders:
             f"{SEED}/metrics.jsonl": (run.rows, lambda: run.rewind(CHUNK, 2), *pages),
             f"{SEED}/timing.json": (lambda: Clock([seed / "timing.json"], 1.0, lambda sentence: None),),
             f"{SEED}/certificate.json": pages,
-            f"{SEED}/plastic/config.json": (lambda: agent.check_same(config), *pages),
+            f"{SEED}/plastic/config.json": (lambda: agent.check_same_run(config), *pages),
             f"{SEED}/plastic/summary.json": (agent.summary, *pages),
             f"{SEED}/plastic/evaluation.json": (lambda: Evaluation(experiment, "plastic").seeds_left(), *pages),
             f"recordings/{RECORDING}.json": (lambda: self.recordings().load(RECORDING), self.list_recordings),
@@ -234,7 +234,7 @@ def wrong_end(read: Callable[[], Any], path: Path) -> str | None:
     try:
         read()
     except USER_ERRORS as error:
-        sentence = _sentence(error)
+        sentence = _format_error(error)
         if not sentence.endswith(".") or len(sentence) > 1500:
             return f"{type(error).__name__}: {sentence[:300]}"
         if isinstance(error, DamagedFile) and path.name not in sentence and path.parent.name not in sentence:
@@ -377,7 +377,7 @@ def mutate_header(rng: random.Random, data: bytes) -> bytes:
 
 
 def with_checksum(tensors: dict[str, np.ndarray], content: str) -> bytes:
-    """A file as docs/files.md describes it, its checksum right."""
+    """A file as docs/reference/files.md describes it, its checksum right."""
     digest = hashlib.sha256(content.encode())
     for name in sorted(tensors):
         digest.update(f"{name} {tensors[name].dtype} {tensors[name].shape}\n".encode() + tensors[name].tobytes())

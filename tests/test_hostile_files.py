@@ -16,7 +16,7 @@ import toy_run
 from coverset.cli.main import COMMANDS, run
 from coverset.envs.extensions import heuristics
 from coverset.envs.matrix import MatrixGame
-from coverset.envs.registry import make_recorded
+from coverset.envs.registry import make_from_record
 from coverset.exported.file import export_policy
 from coverset.partners import find_partner, read_run
 from coverset.runs import trust as trust_store
@@ -71,7 +71,7 @@ def hostile_records(marker: Path) -> dict[str, dict[str, Any]]:
         "run": {"env": "subprocess:run", "env_parameters": {"args": ["touch", str(marker)]}},
         "import": {"env": "hostile_module:Game", "env_parameters": {}},
         "no-colon": {"env": "hostile_module", "env_parameters": {}},
-        "own-function": {"env": "coverset.envs.registry:make_recorded", "env_parameters": {"record": system}},
+        "own-function": {"env": "coverset.envs.registry:make_from_record", "env_parameters": {"record": system}},
         "parallel": adapted("pettingzoo:from_parallel", environment="hostile_module:Game"),
         "parallel-class": adapted("pettingzoo:FromParallel", environment="os:system", arguments=[["command", touch]]),
         "parallel-no-colon": adapted("pettingzoo:from_parallel", environment="hostile_module"),
@@ -174,7 +174,7 @@ def planted(tmp_path_factory) -> Hostile:
 def hostile(planted: Hostile, monkeypatch) -> Iterator[Hostile]:
     """The files with their module within reach, and the signature of an honest run of this user's copied into them."""
     monkeypatch.syspath_prepend(planted.marker.parent)
-    signature = trust_store.signed({"env": "honest_module:Game", "env_parameters": {}})["signature"]
+    signature = trust_store.sign_record({"env": "honest_module:Game", "env_parameters": {}})["signature"]
     (case,) = [case for case in planted.cases if case.name == "signature-of-another"]
     record = hostile_records(planted.marker)[case.name] | {"signature": signature}
     make_hostile(case.run / "seed-0", record)
@@ -288,7 +288,7 @@ USES: dict[str, Callable[[Case], Any]] = {
     "evaluate": lambda case: coverset.evaluate(case.run),
     "certify": lambda case: coverset.certify(case.run),
     "crossplay": lambda case: coverset.crossplay(case.run / "seed-0", "heuristics"),
-    "recording": lambda case: make_recorded("The recording", LOADERS["recordings"](case)),
+    "recording": lambda case: make_from_record("The recording", LOADERS["recordings"](case)),
 }
 """Functions that do."""
 

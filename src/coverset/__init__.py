@@ -8,6 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
+
     from coverset.adhoc.learner import FittedLearner as FittedLearner
     from coverset.adhoc.learner import Learner as Learner
     from coverset.adhoc.learner import OnPolicyLearner as OnPolicyLearner
@@ -119,7 +121,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("coverset")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'coverset' has no attribute '{name}'")
     module, _, attribute = _PUBLIC[name].partition(":")
     return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

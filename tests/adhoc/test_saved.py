@@ -133,7 +133,7 @@ NETWORK_SPOILS = {
     "'other.weight', which belongs to nothing": lambda t, a: t.update({"other.weight": zeros(2)}),
     "num_actions must be a whole number, got 3.0": in_spec(num_actions=3.0),
     "num_actions must be a whole number, got True": in_spec(num_actions=True),
-    "describes an agent of sizes {'num_actions': -3": in_spec(num_actions=-3),
+    "describes an agent of sizes .*'num_actions': -3": in_spec(num_actions=-3),
     "describes an agent of sizes .*16777217": in_spec(memory_size=2**24 + 1),
     "describes an agent of sizes": in_spec(hidden_sizes=[4] * 100),
     "hidden_sizes must be a list of items, each a whole number": in_spec(hidden_sizes=["4"]),

@@ -129,7 +129,7 @@ def test_a_unit_on_which_a_command_is_at_work_is_no_failure(tmp_path: Path, capf
     (experiment, *_) = plan_study(["matrix"], methods=["brdiv"], learners=["rl2"], preset="fast", seeds=[0],
         out=tmp_path, generation=toy_study.GENERATION, training=toy_study.TRAINING)  # fmt: skip
     directory.claim({**experiment.config(0), "trained_with": [0]})
-    with directory.held():
+    with directory.hold_lock():
         assert run([*arguments(tmp_path), "--json"]) == 3
     printed = capfd.readouterr()
     assert printed.err.startswith("coverset: matrix-brdiv-fast/generate is in use: ")

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from coverset.adhoc.learners.rl2 import RL2
 from coverset.adhoc.ppo import ppo_loss
-from coverset.checks import at_least
+from coverset.checks import check_at_least
 from coverset.learning.losses import log_probabilities
 
 
@@ -25,7 +25,7 @@ class PartnerModel(RL2):
 
     def __post_init__(self):
         super().__post_init__()
-        at_least("prediction_weight", self.prediction_weight, 0)
+        check_at_least("prediction_weight", self.prediction_weight, 0)
 
     def num_outputs(self, spec):
         return spec.num_actions + spec.partner_num_actions

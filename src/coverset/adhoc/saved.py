@@ -15,7 +15,7 @@ import numpy as np
 
 from coverset.adhoc.learner import AgentSpec, Learner, StackSpec
 from coverset.adhoc.registry import LEARNERS, learner_name, learner_settings, make_learner
-from coverset.checks import positive, shown
+from coverset.checks import check_positive, format_value
 from coverset.policies.compatibility import policy_shape
 from coverset.policies.population import Population, check_format
 from coverset.policies.saving import (
@@ -30,7 +30,7 @@ from coverset.policies.saving import (
 )
 from coverset.policy import Policy
 from coverset.runs.storage import DamagedFile, check_fields, load_tensors, save_tensors
-from coverset.runs.trust import check_trusted, foreign_names, signed
+from coverset.runs.trust import check_trusted, foreign_names, sign_record
 from coverset.types import Percept
 
 FORMAT = "coverset agent 2"
@@ -51,7 +51,7 @@ def save_agent(path: Path, policy: Policy, learner: Learner, spec: AgentSpec, ab
     """
     made_by = {"learner": learner_name(learner), "learner_settings": learner_settings(learner)}
     record = {"format": FORMAT, **made_by, "spec": _spec_record(spec), **about}
-    save_tensors(path, named_tensors(ROLE, eqx.filter(policy, eqx.is_array)), signed(record))
+    save_tensors(path, named_tensors(ROLE, eqx.filter(policy, eqx.is_array)), sign_record(record))
 
 
 def load_agent_policy(path: Path) -> tuple[Policy, dict[str, Any]]:
@@ -99,7 +99,7 @@ def _read_spec(path: Path, about: Mapping[str, Any], learner: Learner) -> AgentS
     plain: dict[str, Any] = {name: tuple(v) if isinstance(v := record[name], list) else v for name in SPEC_FIELDS}
     _check_sizes(path, plain)
     try:
-        positive("reward_scale", plain["reward_scale"])
+        check_positive("reward_scale", plain["reward_scale"])
     except ValueError as error:
         raise DamagedFile(f"{path} is damaged: {error}") from error
     halves: dict[str, Any] = {name: _read_half(path, about, name) for name in Population._fields if name in record}
@@ -113,7 +113,7 @@ def _check_sizes(path: Path, plain: Mapping[str, Any]) -> None:
     sizes = {name: value for name, value in plain.items() if SPEC_FIELDS[name] is not float}
     numbers = [number for value in sizes.values() for number in (value if isinstance(value, tuple) else (value,))]
     if len(numbers) > MOST_LAYERS or min(numbers) < 1 or max(numbers) > LARGEST_SIZE:
-        raise DamagedFile(f"{path} describes an agent of sizes {shown(sizes)}.")
+        raise DamagedFile(f"{path} describes an agent of sizes {format_value(sizes)}.")
 
 
 def _read_half(path: Path, about: Mapping[str, Any], name: str) -> StackSpec:
@@ -121,7 +121,7 @@ def _read_half(path: Path, about: Mapping[str, Any], name: str) -> StackSpec:
     _, network = read_network_template(path, about, record)
     check_fields(path, record, size=int)
     if not 1 <= record["size"] <= LARGEST_SIZE:
-        raise DamagedFile(f"{path} describes {name} of {shown(record['size'])} members.")
+        raise DamagedFile(f"{path} describes {name} of {format_value(record['size'])} members.")
     return StackSpec(size=record["size"], kind=record["kind"], network=network)
 
 
@@ -131,7 +131,7 @@ def _check_all_used(path: Path, tensors: Mapping[str, np.ndarray], template: Pol
     known = {f"{ROLE}.{jax.tree_util.keystr(place, simple=True, separator='.')}" for place, _ in places}
     for name in tensors:
         if name not in known:
-            raise DamagedFile(f"{path} holds the tensor {shown(name)}, for which its agent has no place.")
+            raise DamagedFile(f"{path} holds the tensor {format_value(name)}, for which its agent has no place.")
 
 
 class Agent:

@@ -86,17 +86,17 @@ def _format_usage() -> str:
 
 def _import_command(name: str) -> Callable[[list[str]], int]:
     """The command's entry point, imported on use, so that `--help` does not wait for JAX."""
-    from coverset.checks import one_of
+    from coverset.checks import check_one_of
 
-    one_of("command", name, COMMANDS)
+    check_one_of("command", name, COMMANDS)
     return import_module(f"coverset.cli.{name}").main
 
 
 def _is_in_use(error: Exception) -> bool:
     """Whether another process is using the run."""
-    from coverset.runs.storage import InUse
+    from coverset.runs.storage import InUseError
 
-    return isinstance(error, InUse)
+    return isinstance(error, InUseError)
 
 
 def _format_error(error: Exception) -> str:

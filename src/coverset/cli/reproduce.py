@@ -100,9 +100,9 @@ def main(arguments: list[str]) -> int:
 
 
 def _make_engine(command: Reproduce) -> "StudyEngine":
-    from coverset.checks import one_of
+    from coverset.checks import check_one_of
 
-    one_of("engine", command.engine, ("local", "ray"))
+    check_one_of("engine", command.engine, ("local", "ray"))
     if command.engine == "ray":
         from coverset.study.ray.engine import RayEngine
 

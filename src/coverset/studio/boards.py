@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from coverset.envs.base import Environment
-from coverset.envs.drawing import Board, numbered_actions
+from coverset.envs.drawing import Board, number_actions
 from coverset.envs.extensions import draw_board, draw_scene
 from coverset.evaluation.conventions import coverage_set
 from coverset.types import PyTree
@@ -40,4 +40,4 @@ def describe_scene(environment: Environment, state: PyTree) -> dict[str, Any]:
 
 def _text_board(environment: Environment) -> Board:
     seat_0, seat_1 = environment.num_actions
-    return Board(AS_TEXT, (numbered_actions(seat_0), numbered_actions(seat_1)))
+    return Board(AS_TEXT, (number_actions(seat_0), number_actions(seat_1)))

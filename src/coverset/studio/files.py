@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from coverset.runs import storage
-from coverset.runs.storage import MOST_RECORD_BYTES, DamagedFile
+from coverset.runs.storage import MAX_RECORD_BYTES, DamagedFile
 
 
 class NotFound(LookupError):
@@ -44,7 +44,7 @@ class SafeDirectory:
             raise FileNotFoundError(f"{self.name(path)} does not exist.")
         return real
 
-    def read(self, path: Path, most_bytes: int = MOST_RECORD_BYTES) -> bytes:
+    def read(self, path: Path, most_bytes: int = MAX_RECORD_BYTES) -> bytes:
         """Read a file of bounded size."""
         with self.file(path).open("rb") as file:
             content = file.read(most_bytes + 1)
@@ -52,7 +52,7 @@ class SafeDirectory:
             raise DamagedFile(f"{self.name(path)} is larger than {most_bytes:,} bytes.")
         return content
 
-    def read_record(self, path: Path, most_bytes: int = MOST_RECORD_BYTES) -> dict[str, Any]:
+    def read_record(self, path: Path, most_bytes: int = MAX_RECORD_BYTES) -> dict[str, Any]:
         """Read a JSON object from a file."""
         content = parse_json(self.read(path, most_bytes), self.name(path))
         if not isinstance(content, dict):

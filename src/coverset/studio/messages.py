@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar, get_type_hints
 
-from coverset.checks import between, of_type
+from coverset.checks import check_between, check_type
 from coverset.runs.storage import DamagedFile
 from coverset.studio.files import parse_json
 
@@ -38,9 +38,9 @@ class NewTrial:
     seed: int
 
     def __post_init__(self) -> None:
-        between("episodes", self.episodes, 1, MOST_EPISODES)
-        between("seed", self.seed, 0, LARGEST_SEED)
-        between("length of run", len(self.run), 1, LONGEST_RUN_ID)
+        check_between("episodes", self.episodes, 1, MOST_EPISODES)
+        check_between("seed", self.seed, 0, LARGEST_SEED)
+        check_between("length of run", len(self.run), 1, LONGEST_RUN_ID)
         if not PARTNER.fullmatch(self.partner):
             raise ValueError("partner must be like agent:rl2, best-response:1, teammate:1 or heuristic:H1.")
 
@@ -53,8 +53,8 @@ class Move:
     action: int
 
     def __post_init__(self) -> None:
-        between("step", self.step, 0, LARGEST_INDEX)
-        between("action", self.action, 0, LARGEST_INDEX)
+        check_between("step", self.step, 0, LARGEST_INDEX)
+        check_between("action", self.action, 0, LARGEST_INDEX)
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ class Watch:
     seed: int
 
     def __post_init__(self) -> None:
-        between("length of run", len(self.run), 1, LONGEST_RUN_ID)
-        between("best_response", self.best_response, 1, LARGEST_INDEX)
-        between("teammate", self.teammate, 1, LARGEST_INDEX)
-        between("seed", self.seed, 0, LARGEST_SEED)
+        check_between("length of run", len(self.run), 1, LONGEST_RUN_ID)
+        check_between("best_response", self.best_response, 1, LARGEST_INDEX)
+        check_between("teammate", self.teammate, 1, LARGEST_INDEX)
+        check_between("seed", self.seed, 0, LARGEST_SEED)
 
 
 def read_body(kind: type[Message], body: bytes) -> Message:
@@ -103,7 +103,7 @@ def _build(kind: type[Message], content: dict[str, Any]) -> Message:
         raise BadMessage(f"A message of this kind must have exactly the fields {', '.join(names)}.")
     try:
         for name, annotation in get_type_hints(kind).items():
-            of_type(name, content[name], annotation)
+            check_type(name, content[name], annotation)
         return kind(**content)
     except ValueError as error:
         raise BadMessage(str(error)[:300]) from error

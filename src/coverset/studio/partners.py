@@ -11,7 +11,7 @@ from coverset.envs.base import Environment
 from coverset.envs.extensions import best_response, describe_heuristics, heuristics
 from coverset.partners import AGENT_FILE, SEATS, GenerationRun, find_member, load_agent_for, read_run
 from coverset.policy import Policy
-from coverset.runs.storage import rounded
+from coverset.runs.storage import round_floats
 from coverset.studio.catalogue import Run
 from coverset.studio.files import SafeDirectory
 
@@ -51,7 +51,7 @@ class PartnerLoader:
 
     def make_environment(self, record: dict[str, Any]) -> NamedEnvironment:
         """Build the environment that a config or recording names, if it is trusted."""
-        environment = registry.make_recorded("The file", record)
+        environment = registry.make_from_record("The file", record)
         return NamedEnvironment(record["env"], dict(record["env_parameters"]), environment)
 
     def environment_of(self, run: Run) -> NamedEnvironment:
@@ -112,5 +112,5 @@ def _make_heuristic(environment: Environment, name: str) -> Partner:
     if name not in known:
         raise ValueError(f"This environment has no heuristic {name}.")
     oracle = best_response(environment, known[name], seat=0)
-    value = None if oracle is None else rounded(oracle.value)
+    value = None if oracle is None else round_floats(oracle.value)
     return Partner(f"heuristic:{name}", f"heuristic {name}", known[name], 1, value)

@@ -5,7 +5,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from coverset.checks import of_type
+from coverset.checks import check_type
 from coverset.runs.storage import DamagedFile, write_json
 from coverset.studio.files import NotFound, OutsideDirectory, SafeDirectory
 from coverset.studio.values import as_count, as_number, as_object, as_text
@@ -99,7 +99,7 @@ def check_recording(content: dict[str, Any], source: str) -> dict[str, Any]:
     types = {"env": str, "env_parameters": Any, "env_version": int, "seed": int, "seat": int}
     try:
         for name, annotation in types.items():
-            of_type(name, content.get(name), annotation)
+            check_type(name, content.get(name), annotation)
         _check_episodes(content)
     except ValueError as error:
         raise DamagedFile(f"{source} is damaged: {error}") from error
@@ -117,8 +117,8 @@ def _check_episodes(content: dict[str, Any]) -> None:
     for episode in content["episodes"]:
         if not isinstance(episode, dict):
             raise ValueError("each of its episodes must be an object.")
-        of_type("actions", episode.get("actions"), tuple[tuple[int, int], ...])
-        of_type("rewards", episode.get("rewards"), tuple[float, ...])
+        check_type("actions", episode.get("actions"), tuple[tuple[int, int], ...])
+        check_type("rewards", episode.get("rewards"), tuple[float, ...])
         if len(episode["actions"]) != len(episode["rewards"]):
             raise ValueError("an episode must have as many rewards as actions.")
     if sum(len(episode["actions"]) for episode in content["episodes"]) > MOST_STEPS:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import uvicorn
 from starlette.types import ASGIApp
 
-from coverset.checks import between
+from coverset.checks import check_between
 from coverset.studio.app import Studio, make_app
 from coverset.studio.connections import ConnectionLimits, limit_connections
 from coverset.studio.guard import MOST_HEAD_BYTES, AccessRules, make_access_rules
@@ -56,7 +56,7 @@ def listen(
       prepare: called in the background before JAX is imported.
       limits: deadlines for clients and the maximum number of connections.
     """
-    between("port", port, 0, 65535)
+    check_between("port", port, 0, 65535)
     if token is not None and (len(token) < 8 or not token.isascii() or not token.isprintable() or " " in token):
         raise ValueError("token must have at least 8 printable ASCII characters and no spaces.")
     studio = Studio(directory, prepare=prepare)

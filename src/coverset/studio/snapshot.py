@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from coverset.runs.storage import jsonable
+from coverset.runs.storage import to_jsonable
 
 FRESH_SECONDS = 1.0
 
@@ -28,7 +28,7 @@ class EncodedContent:
 
 def encode(content: Any) -> EncodedContent:
     """Encode as strict JSON; infinite numbers become strings."""
-    body = json.dumps(jsonable(content), separators=(",", ":"), allow_nan=False).encode()
+    body = json.dumps(to_jsonable(content), separators=(",", ":"), allow_nan=False).encode()
     return EncodedContent(body, f'"{hashlib.sha256(body).hexdigest()[:24]}"')
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from coverset.runs.trust import signed
+from coverset.runs.trust import sign_record
 from coverset.studio.boards import describe_board
 from coverset.studio.catalogue import Run
 from coverset.studio.files import NotFound
@@ -134,7 +134,7 @@ class Trial:
         return float(by_person[followed].max() if followed < len(by_person) else payoffs.max())
 
     def _record(self) -> dict[str, Any]:
-        return signed(
+        return sign_record(
             {
                 "format": FORMAT,
                 "env": self.named.name,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from coverset.adhoc.registry import learner_class
-from coverset.checks import of_type, one_of
+from coverset.checks import check_one_of, check_type
 from coverset.pipeline.generate import check_seeds, run_name
 from coverset.settings import GenerateSettings, TrainSettings
 from coverset.study.units import Certification, Evaluation, Experiment, Generation, Training, Unit
@@ -108,8 +108,8 @@ def parse_overrides(name: str, given: Mapping[str, Any], *settings: Any) -> dict
     """Check names and types of overrides of these records of settings, and convert JSON lists to tuples."""
     types = {field.name: get_type_hints(record)[field.name] for record in settings for field in fields(record)}
     for key, value in given.items():
-        one_of(f"{name} setting", key, types)
-        of_type(key, value, types[key])
+        check_one_of(f"{name} setting", key, types)
+        check_type(key, value, types[key])
     return {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
 
 

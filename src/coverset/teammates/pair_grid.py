@@ -86,6 +86,6 @@ class PairGrid:
         cells = self.cell_sums(jnp.ones((self.rows, self.row_size)))
         return self.row_size / self.columns / cells[self.best_responses(), self.teammates()]
 
-    def spread(self, pair_matrix: Float[Array, "R C"]) -> Float[Array, "R B"]:
+    def spread(self, pair_matrix: Shaped[Array, "R C"]) -> Shaped[Array, "R B"]:
         """Each environment's entry of a matrix over pairs."""
         return pair_matrix[self.best_responses(), self.teammates()]

@@ -54,7 +54,7 @@ class Conv(Network):
     ) -> Float[Array, "T *b o"]:
         return self._apply(inputs, context)
 
-    def _apply(self, inputs: Float[Array, "*b d"], context: Float[Array, "..."] | float) -> Float[Array, "*b o"]:
+    def _apply(self, inputs: Float[Array, "*b d"], context: Float[Array, "..."] | float) -> Float[Array, "... o"]:
         image = inputs.reshape(-1, *self.input_shape)
         for kernel, bias in zip(self.kernels, self.biases, strict=True):
             image = jax.nn.relu(convolve(image, kernel) + bias)
