@@ -15,6 +15,7 @@ from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population, save_population
 from coverset.policies.stacked import count_members
 from coverset.runs.storage import write_json
+from coverset.runs.trust import sign_record
 
 SETTINGS: dict[str, Any] = {
     "population_size": 2,

@@ -174,7 +174,7 @@ def test_workers_of_a_cluster_work_for_the_user(tmp_path: Path, monkeypatch) -> 
     """Elsewhere, without the user's key, what was signed here is known, and what is signed there is known here."""
     record = sign_record(RECORD)
     coverset.trust("other_game:Game")
-    conditions = Conditions.here(mark="", one_machine=True)
+    conditions = Conditions.capture(mark="", one_machine=True)
     become_user(monkeypatch, tmp_path / "worker")
     cache = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
     assert cache == conditions.compilation_cache
