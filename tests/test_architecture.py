@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from coverset.adhoc.registry import LEARNERS
+from coverset.policies.network import NETWORKS
+from coverset.teammates.registry import METHODS
+
 ROOT = Path(__file__).parents[1] / "src" / "coverset"
 MODULES = {
     ".".join(("coverset", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__"): path
@@ -15,7 +19,8 @@ MOST_LINES = 450
 LAYERS = (
     ("types",),
     ("checks",),
-    ("extending", "policy", "settings"),
+    ("extending",),
+    ("policy", "settings"),
     ("runs.storage",),
     ("runs.trust",),
     ("runs",),
@@ -68,6 +73,8 @@ MAY_IMPORT = {
     "coverset.checks": ("types",),
     "coverset.teammates.method": ("types", "checks"),
     "coverset.teammates.methods": ("types", "checks", "teammates.method"),
+    "coverset.adhoc.registry": ("adhoc.learner", "extending", "runs", "settings"),
+    "coverset.adhoc.learners": ("types", "checks", "adhoc.learner", "adhoc.ppo", "evaluation", "policies", "policy"),
 }
 """Packages that keep to less than all that stands above them."""
 
@@ -136,6 +143,16 @@ def test_nothing_outside_of_its_folder_knows_a_game(game: str) -> None:
     for module, path in MODULES.items():
         if not is_within(module, folder) and game not in KNOW_A_GAME.get(module, ()):
             assert not [name for name in imports_of(path) if is_within(name, folder)], module
+
+
+@pytest.mark.parametrize("table", [METHODS, LEARNERS, NETWORKS], ids=["methods", "learners", "networks"])
+def test_nothing_imports_what_a_table_names(table: dict[str, str]) -> None:
+    """A method, a learner or a network is found by its name; only those built on one another import each other."""
+    named = {place.partition(":")[0] for place in table.values()} - {"coverset.policies.networks.dense"}
+    folder = next(iter(named)).rpartition(".")[0]
+    for module, path in MODULES.items():
+        if not is_within(module, folder):
+            assert not imports_of(path) & named, module
 
 
 def test_nothing_imports_the_command_line() -> None:

@@ -15,6 +15,7 @@ from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population, save_population
 from coverset.policies.stacked import count_members
 from coverset.runs.storage import write_json
+from coverset.runs.trust import sign_record
 
 SETTINGS: dict[str, Any] = {
     "population_size": 2,
@@ -96,6 +97,6 @@ def write_run(path: Path, name: str, population: Population, **parameters) -> No
     size = count_members(population.teammates)
     config = make_plan(name, env_parameters=parameters, population_size=size).config(0)
     write_json(path / "config.json", config)
-    about = signed({key: config[key] for key in ("env", "env_parameters", "seed")})
+    about = sign_record({key: config[key] for key in ("env", "env_parameters", "seed")})
     save_population(path / "policies.safetensors", population, about)
     write_json(path / "summary.json", {"env": name, "env_steps": 0, "cross_play": [[0.0] * size] * size})

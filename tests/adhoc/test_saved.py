@@ -133,7 +133,7 @@ NETWORK_SPOILS = {
     "'other.weight', which belongs to nothing": lambda t, a: t.update({"other.weight": zeros(2)}),
     "num_actions must be a whole number, got 3.0": in_spec(num_actions=3.0),
     "num_actions must be a whole number, got True": in_spec(num_actions=True),
-    "describes an agent of sizes {'num_actions': -3": in_spec(num_actions=-3),
+    "describes an agent of sizes .*'num_actions': -3": in_spec(num_actions=-3),
     "describes an agent of sizes .*16777217": in_spec(memory_size=2**24 + 1),
     "describes an agent of sizes": in_spec(hidden_sizes=[4] * 100),
     "hidden_sizes must be a list of items, each a whole number": in_spec(hidden_sizes=["4"]),
@@ -178,6 +178,11 @@ def test_code_that_a_file_names_is_not_imported_unless_it_is_trusted(tmp_path, n
     spoil_agent(tmp_path / "agent.safetensors", FOREIGN[name])
     with pytest.raises(ValueError, match=f"would import '{name}'.*--trust {name}"):
         load_agent(tmp_path)
+
+
+def test_whole_numbers_pass_for_numbers(tmp_path):
+    write_untrained(tmp_path / "agent.safetensors", ABOUT, make_spec(fourier_bandwidth=0, reward_scale=1))
+    load_agent(tmp_path)
 
 
 def test_an_unknown_learner_of_a_file_is_told_with_the_known_ones(tmp_path):

@@ -26,6 +26,7 @@ from coverset.pipeline.evaluate import default_episodes, default_trials
 from coverset.policies.actor import ActorPolicy, dense_policy
 from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population
+from coverset.settings import TrainSettings
 
 HORIZON = 100_000
 SMALLEST = {"population_size": 2, "hidden_sizes": (2,), "total_steps": 16, "envs_per_pair": 1, "rollout_length": 4}
@@ -104,10 +105,8 @@ def test_the_built_in_games_are_measured_as_ever(name: str) -> None:
     for size in (3, 4, 6, 16, 32):
         assert limit_trials(TRIALS, game.horizon, pairs=size**2) == TRIALS
     for size in (3, 4, 6, 16):
-        assert (
-            limit_trials(plastic.Plastic().simulated_episodes, game.horizon, pairs=size**2)
-            == plastic.Plastic().simulated_episodes
-        )
+        simulated = plastic.Plastic().simulated_episodes
+        assert limit_trials(simulated, game.horizon, pairs=size**2) == simulated
     assert default_episodes(game) == 20
     assert default_trials(game, 20, 8) == 128
 
@@ -117,7 +116,7 @@ def test_no_measurement_takes_more_steps_than_its_budget_or_its_fewest_trials(ho
     for pairs in (1, 9, 64):
         trials = limit_trials(TRIALS, horizon, pairs=pairs)
         assert 1 <= trials <= TRIALS
-        assert trials * horizon * pairs <= max(module.MOST_STEPS, MIN_TRIALS * horizon * pairs)
+        assert trials * horizon * pairs <= max(module.MAX_STEPS, MIN_TRIALS * horizon * pairs)
 
 
 def test_the_check_of_a_long_game_looks_at_it_in_pieces_to_the_end() -> None:

@@ -95,7 +95,7 @@ def test_an_export_needs_no_signature_where_a_run_has_one(tmp_path: Path, user: 
     other = {**about, "env_parameters": {**about["env_parameters"], "horizon": 4}}
     with pytest.raises(ValueError, match="with horizon 4, but here it is 3"):
         check_same_environment("agent.zip", other, here.environment, here.config)
-    with pytest.raises(ValueError, match="'os:system', which is not the one at hand"):
+    with pytest.raises(ValueError, match="'os:system', not 'countdown:Countdown'"):
         check_same_environment("agent.zip", {**about, "env": "os:system"}, here.environment, here.config)
 
 
@@ -174,7 +174,7 @@ def test_workers_of_a_cluster_work_for_the_user(tmp_path: Path, monkeypatch) -> 
     """Elsewhere, without the user's key, what was signed here is known, and what is signed there is known here."""
     record = sign_record(RECORD)
     coverset.trust("other_game:Game")
-    conditions = Conditions.here(mark="", one_machine=True)
+    conditions = Conditions.capture(mark="", one_machine=True)
     become_user(monkeypatch, tmp_path / "worker")
     cache = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
     assert cache == conditions.compilation_cache

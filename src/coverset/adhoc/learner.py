@@ -315,8 +315,8 @@ def agent_spec(
         partner_num_actions=environment.num_actions[1 - seat],
         hidden_sizes=settings.hidden_sizes,
         memory_size=settings.memory_size,
-        fourier_bandwidth=settings.fourier_bandwidth,
-        reward_scale=settings.reward_scale,
+        fourier_bandwidth=float(settings.fourier_bandwidth),
+        reward_scale=float(settings.reward_scale),
         **halves,
     )
 

@@ -5,9 +5,8 @@ policy without its numbers, and fills in the tensors.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 import equinox as eqx
 import jax
@@ -18,7 +17,7 @@ from coverset.adhoc.learner import AgentSpec, Learner, StackSpec
 from coverset.adhoc.registry import LEARNERS, learner_name, learner_settings, make_learner
 from coverset.checks import check_positive, format_value
 from coverset.policies.compatibility import policy_shape
-from coverset.policies.population import check_format
+from coverset.policies.population import Population, check_format
 from coverset.policies.saving import (
     LARGEST_SIZE,
     MOST_LAYERS,
@@ -36,6 +35,8 @@ from coverset.types import Percept
 
 FORMAT = "coverset agent 2"
 ROLE = "policy"
+SPEC_FIELDS = {name: kind for name, kind in get_type_hints(AgentSpec).items() if name not in Population._fields}
+"""Plain fields of a specification, and their types."""
 
 
 def save_agent(path: Path, policy: Policy, learner: Learner, spec: AgentSpec, about: Mapping[str, Any]) -> None:
@@ -87,39 +88,32 @@ def _read_learner(path: Path, about: Mapping[str, Any]) -> Learner:
 
 def _spec_record(spec: AgentSpec) -> dict[str, Any]:
     """A specification as files record it: networks as `network_record` gives them."""
-    halves = {name: half for name in ("best_responses", "teammates") if (half := getattr(spec, name)) is not None}
+    halves = {name: half for name in Population._fields if (half := getattr(spec, name)) is not None}
     records = {name: {"size": half.size, **network_record(half.kind, half.network)} for name, half in halves.items()}
-    plain = {name: value for name, value in asdict(spec).items() if name not in ("best_responses", "teammates")}
-    return {**plain, **records}
+    return {**{name: getattr(spec, name) for name in SPEC_FIELDS}, **records}
 
 
 def _read_spec(path: Path, about: Mapping[str, Any], learner: Learner) -> AgentSpec:
     record = about["spec"]
-    sizes = ("num_actions", "partner_observation_size", "partner_num_actions", "memory_size")
-    lists = ("observation_shape", "hidden_sizes")
-    check_fields(
-        path,
-        record,
-        **dict.fromkeys(sizes, int),
-        **dict.fromkeys(lists, tuple[int, ...]),
-        fourier_bandwidth=float,
-        reward_scale=float,
-    )
-    whole: dict[str, Any] = {name: record[name] for name in sizes} | {name: tuple(record[name]) for name in lists}
-    numbers = [n for value in whole.values() for n in (value if isinstance(value, tuple) else (value,))]
-    if len(numbers) > MOST_LAYERS or min(numbers) < 1 or max(numbers) > LARGEST_SIZE:
-        raise DamagedFile(f"{path} describes an agent of sizes {format_value(whole)}.")
-    halves: dict[str, Any] = {
-        name: _read_half(path, about, name) for name in ("best_responses", "teammates") if name in record
-    }
-    if learner.needs_population and len(halves) < 2:
-        raise DamagedFile(f"{path} does not describe the population that its agent was made from.")
-    rates = {name: float(record[name]) for name in ("fourier_bandwidth", "reward_scale")}
+    check_fields(path, record, **SPEC_FIELDS)
+    plain: dict[str, Any] = {name: tuple(v) if isinstance(v := record[name], list) else v for name in SPEC_FIELDS}
+    _check_sizes(path, plain)
     try:
-        check_positive("reward_scale", rates["reward_scale"])
+        check_positive("reward_scale", plain["reward_scale"])
     except ValueError as error:
         raise DamagedFile(f"{path} is damaged: {error}") from error
-    return AgentSpec(**whole, **rates, **halves)
+    halves: dict[str, Any] = {name: _read_half(path, about, name) for name in Population._fields if name in record}
+    if learner.needs_population and len(halves) < len(Population._fields):
+        raise DamagedFile(f"{path} does not describe the population that its agent was made from.")
+    return AgentSpec(**plain, **halves)
+
+
+def _check_sizes(path: Path, plain: Mapping[str, Any]) -> None:
+    """Raise DamagedFile where a size is none, or absurd."""
+    sizes = {name: value for name, value in plain.items() if SPEC_FIELDS[name] is not float}
+    numbers = [number for value in sizes.values() for number in (value if isinstance(value, tuple) else (value,))]
+    if len(numbers) > MOST_LAYERS or min(numbers) < 1 or max(numbers) > LARGEST_SIZE:
+        raise DamagedFile(f"{path} describes an agent of sizes {format_value(sizes)}.")
 
 
 def _read_half(path: Path, about: Mapping[str, Any], name: str) -> StackSpec:

@@ -175,7 +175,8 @@ class AgentTrainer:
     def make_batch(self, state: AgentState, steps: AgentSteps, trials: Trials) -> AgentBatch:
         """What the rollout from `state` to `trials` teaches; axes [T, P, n], memory [P, n]."""
         s = self.settings
-        last_values = self.learner.step(state.networks, self._inputs(trials), trials.memory, self.spec).values
+        last_inputs = self._inputs(trials, over_grid(self.environment.observe)(trials.env_states))
+        last_values = self.learner.step(state.networks, last_inputs, trials.memory, self.spec).values
         advantage = advantages(
             steps.reward * s.value_scale,
             steps.values,
@@ -259,11 +260,8 @@ class AgentTrainer:
         )
         return next_trials, step, tally
 
-    def _inputs(self, trials: Trials, observations: Float[Array, "P n 2 d"] | None = None) -> Float[Array, "P n f"]:
-        if observations is None:
-            observations = over_grid(self.environment.observe)(trials.env_states)
-        own = observations[:, :, self.seat]  # pyright: ignore[reportOptionalSubscript]
-        percept = Percept(own, trials.reward, trials.first)
+    def _inputs(self, trials: Trials, observations: Float[Array, "P n 2 d"]) -> Float[Array, "P n f"]:
+        percept = Percept(observations[:, :, self.seat], trials.reward, trials.first)
         return self.learner.inputs(percept, trials.last_action, self.spec)
 
     def improve(
