@@ -15,7 +15,7 @@ copyright = "the coverset authors, Apache-2.0"
 version = release = installed("coverset")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "settings_tables"]
-exclude_patterns = ["results/data", "results/figures", "results/foraging"]
+exclude_patterns = ["appendix/results/data", "appendix/results/figures", "appendix/results/foraging"]
 html_theme = "furo"
 html_title = "coverset"
 html_copy_source = False
@@ -48,7 +48,8 @@ def adapt(app: Any, page: str, source: list[str]) -> None:
 
 def copy_report(app: Any, failed: Exception | None) -> None:
     """Put the report of the results, with its figures and data, beside the page about it."""
-    shutil.copytree(HERE / "results", app.outdir / "results", ignore=shutil.ignore_patterns("*.md"), dirs_exist_ok=True)
+    results = Path("appendix", "results")
+    shutil.copytree(HERE / results, app.outdir / results, ignore=shutil.ignore_patterns("*.md"), dirs_exist_ok=True)
 
 
 def setup(app: Any) -> None:

@@ -42,14 +42,14 @@ class Countdown(Environment):
     def step(self, key, state, actions):
         del key
         time = state.time + 1
-        reward = 10.0**state.time + actions[0] + 0.1 * actions[1]
+        reward = 10.0 ** jnp.float32(state.time) + jnp.float32(actions[0]) + 0.1 * jnp.float32(actions[1])
         ended = time >= self.horizon
         no = jnp.bool_(False)
         flags = (ended, no) if self.terminates else (no, ended)
-        return Outcome(CountdownState(time, actions), jnp.float32(reward), *flags)
+        return Outcome(CountdownState(time, actions), reward, *flags)
 
     def observe(self, state):
-        return jnp.array([[0.0], [100.0]]) + state.time
+        return jnp.array([[0.0], [100.0]]) + state.time.astype(jnp.float32)
 
     def convention(self, state, seat):
         return state.seen[seat]

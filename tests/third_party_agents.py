@@ -117,7 +117,7 @@ class Turning(Fixed):
         return jnp.int32(0)
 
     def act(self, key, percept, memory):
-        return jnp.asarray(self.action), memory * 0.5
+        return jnp.asarray(self.action), memory.astype(jnp.float32) * 0.5
 
 
 class Branching(Fixed):

@@ -8,7 +8,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
+
+    from coverset.adhoc.learner import FittedLearner as FittedLearner
     from coverset.adhoc.learner import Learner as Learner
+    from coverset.adhoc.learner import OnPolicyLearner as OnPolicyLearner
     from coverset.adhoc.saved import load_agent as load_agent
     from coverset.envs.base import Environment as Environment
     from coverset.envs.conformance import check_environment as check_environment
@@ -43,10 +47,12 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "Environment": "coverset.envs.base:Environment",
+    "FittedLearner": "coverset.adhoc.learner:FittedLearner",
     "GenerateSettings": "coverset.settings:GenerateSettings",
     "Learner": "coverset.adhoc.learner:Learner",
     "Method": "coverset.teammates.method:Method",
     "Network": "coverset.policies.network:Network",
+    "OnPolicyLearner": "coverset.adhoc.learner:OnPolicyLearner",
     "Policy": "coverset.policy:Policy",
     "Population": "coverset.policies.population:Population",
     "TrainSettings": "coverset.settings:TrainSettings",
@@ -78,10 +84,12 @@ _PUBLIC = {
 
 __all__ = [
     "Environment",
+    "FittedLearner",
     "GenerateSettings",
     "Learner",
     "Method",
     "Network",
+    "OnPolicyLearner",
     "Policy",
     "Population",
     "TrainSettings",
@@ -113,7 +121,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("coverset")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'coverset' has no attribute '{name}'")
     module, _, attribute = _PUBLIC[name].partition(":")
     return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from coverset.adhoc.pool import PartnerPool
 from coverset.adhoc.saved import load_agent_policy
-from coverset.checks import between, one_of
+from coverset.checks import check_between, check_one_of
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
@@ -26,7 +26,7 @@ from coverset.policies.stacked import count_members, stack, take_member
 from coverset.policies.third_party import load_third_party, wrap_checked
 from coverset.policy import Policy
 from coverset.runs.directory import RunDirectory
-from coverset.runs.storage import check_fields, jsonable, read_record
+from coverset.runs.storage import check_fields, read_record, to_jsonable
 from coverset.runs.trust import check_record, is_trusted
 
 AGENT_FILE = "agent.safetensors"
@@ -36,7 +36,7 @@ OTHER_SEEDS = "other-seeds"
 """Name of the teammates that the other seeds of a run have found: held out from the agent of this one."""
 SEATS = {"best-responses": 0, "teammates": 1}
 """Halves of a population, and where they sit."""
-ROLES = tuple(SEATS)
+ROLES: tuple[str, str] = ("best-responses", "teammates")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def read_run(path: Path) -> GenerationRun:
     if not policies.is_file():
         raise ValueError(f"{path} has no policies yet: finish it with `coverset generate --resume`.")
     population, _ = load_population(policies)
-    environment = registry.make_recorded(str(RunDirectory(path).config_path), config)
+    environment = registry.make_from_record(str(RunDirectory(path).config_path), config)
     _check_version(str(path), config, environment)
     check_fits(f"{path}: best responses", population.best_responses, environment, seat=0)
     check_fits(f"{path}: teammates", population.teammates, environment, seat=1)
@@ -250,9 +250,9 @@ def load_agent_for(path: Path, environment: Environment, known_as: Mapping[str, 
 
 def find_member(population: Population, role: str, number: int) -> tuple[str, Policy]:
     """One member of a population, counted from 1, and its title such as `best response 2`."""
-    one_of("role", role, ROLES)
+    check_one_of("role", role, ROLES)
     policies: Policy = getattr(population, role.replace("-", "_"))
-    between(role_title(role), number, 1, count_members(policies))
+    check_between(role_title(role), number, 1, count_members(policies))
     return f"{role_title(role)} {number}", take_member(policies, number - 1)
 
 
@@ -314,14 +314,14 @@ def check_same_environment(
     known = {registry.class_name(environment): registry.parameters_of(environment)}
     name, parameters = about["env"], about["env_parameters"]
     if is_trusted(about):
-        made_for = registry.make_recorded(source, about)
+        made_for = registry.make_from_record(source, about)
         name, parameters = registry.class_name(made_for), registry.parameters_of(made_for)
     elif known_as is not None:
         known[known_as["env"]] = known_as["env_parameters"]
     if name not in known:
         here = registry.class_name(environment) if known_as is None else known_as["env"]
         raise ValueError(f"{source} was made for environment '{about['env']}', not '{here}'.")
-    here, there = jsonable(known[name]), jsonable(parameters)
+    here, there = to_jsonable(known[name]), to_jsonable(parameters)
     for field in sorted({*here, *there}):
         if here.get(field) != there.get(field):
             raise ValueError(

@@ -4,7 +4,7 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from coverset.adhoc.registry import learner_class, learner_name, make_learner
-from coverset.checks import one_of
+from coverset.checks import check_one_of
 from coverset.settings import GenerateSettings, TrainSettings
 from coverset.teammates.method import Method
 from coverset.teammates.registry import make_method, method_name, setting_names
@@ -167,11 +167,11 @@ def resolve_generation(
     Raises:
       ValueError: a field is unknown, or its value is not allowed.
     """
-    one_of("preset", preset, PRESETS)
+    check_one_of("preset", preset, PRESETS)
     name = method if isinstance(method, str) else method_name(method)
     own, shared = setting_names(name), [field.name for field in fields(GenerateSettings)]
     for override in overrides:
-        one_of("setting", override, [*shared, *own])
+        check_one_of("setting", override, [*shared, *own])
     values = {**_generation_preset(environment, name, preset), **overrides}
     chosen = {name: value for name, value in values.items() if name in own}
     if isinstance(method, Method):
@@ -286,7 +286,7 @@ def resolve_training(
     own = [field.name for field in fields(learner_class(name))]  # pyright: ignore[reportArgumentType]
     shared = [field.name for field in fields(TrainSettings)]
     for override in overrides:
-        one_of("setting", override, [*shared, *own])
+        check_one_of("setting", override, [*shared, *own])
     replaced = {override: value for override, value in overrides.items() if override in shared}
     before = {} if isinstance(learner, str) else asdict(learner)  # pyright: ignore[reportArgumentType]
     chosen = make_learner(name, {**before, **{key: value for key, value in overrides.items() if key in own}})
@@ -297,6 +297,6 @@ def resolve_training(
 
 def train_settings(environment: str, preset: str, **overrides: Any) -> TrainSettings:
     """The settings that learners share, from a preset with some of them replaced."""
-    one_of("preset", preset, PRESETS)
+    check_one_of("preset", preset, PRESETS)
     settings = _TRAIN.get(environment, {}).get(preset, {"total_steps": 2_000_000})
     return TrainSettings(**{**settings, **overrides})

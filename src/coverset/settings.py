@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar, get_type_hints
 
-from coverset.checks import at_least, between, finite, of_type, one_of, positive
+from coverset.checks import check_at_least, check_between, check_finite, check_one_of, check_positive, check_type
 
 VALUE_STATES = ("initial", "batch")
 
@@ -61,18 +61,18 @@ class LearningSettings:
     def __post_init__(self) -> None:
         check_types(self)
         for name in ("learning_rate", "critic_learning_rate", "clip", "max_grad_norm"):
-            positive(name, getattr(self, name))
+            check_positive(name, getattr(self, name))
         for name in ("entropy", "entropy_final", "fourier_bandwidth"):
             if getattr(self, name) is not None:
-                at_least(name, getattr(self, name), 0)
-                finite(name, getattr(self, name))
+                check_at_least(name, getattr(self, name), 0)
+                check_finite(name, getattr(self, name))
         for name in (
             *("total_steps", "memory_size", "rollout_length", "epochs", "minibatches"),
             *("chunk_steps", "parallel_seeds"),
         ):
-            at_least(name, getattr(self, name), 1)
+            check_at_least(name, getattr(self, name), 1)
         for name in ("discount", "gae_lambda"):
-            between(name, getattr(self, name), 0, 1)
+            check_between(name, getattr(self, name), 0, 1)
         if not self.hidden_sizes or min(self.hidden_sizes) < 1:
             raise ValueError(f"hidden_sizes must list at least one width above 0, got {self.hidden_sizes}.")
 
@@ -117,17 +117,17 @@ class GenerateSettings(LearningSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least("population_size", self.population_size, 2, "so that cross-play pairs exist")
+        check_at_least("population_size", self.population_size, 2, "so that cross-play pairs exist")
         for name in ("margin", "settled_margin_factor"):
-            at_least(name, getattr(self, name), 0)
-            finite(name, getattr(self, name))
+            check_at_least(name, getattr(self, name), 0)
+            check_finite(name, getattr(self, name))
         for name in ("extra_self_play", "restart_patience", "stop_patience"):
-            at_least(name, getattr(self, name), 0)
+            check_at_least(name, getattr(self, name), 0)
         for name in ("envs_per_pair", "value_samples"):
-            at_least(name, getattr(self, name), 1)
-        positive("target_update_rate", self.target_update_rate)
-        between("target_update_rate", self.target_update_rate, 0, 1)
-        one_of("value_states", self.value_states, VALUE_STATES)
+            check_at_least(name, getattr(self, name), 1)
+        check_positive("target_update_rate", self.target_update_rate)
+        check_between("target_update_rate", self.target_update_rate, 0, 1)
+        check_one_of("value_states", self.value_states, VALUE_STATES)
 
     @property
     def settled_margin(self) -> float:
@@ -154,10 +154,10 @@ class TrainSettings(LearningSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive("reward_scale", self.reward_scale)
-        at_least("evaluations", self.evaluations, 0)
+        check_positive("reward_scale", self.reward_scale)
+        check_at_least("evaluations", self.evaluations, 0)
         for name in ("envs_per_partner", "episodes_per_trial"):
-            at_least(name, getattr(self, name), 1)
+            check_at_least(name, getattr(self, name), 1)
         if self.envs_per_partner % self.minibatches:
             raise ValueError(
                 f"minibatches must divide envs_per_partner, got {self.minibatches} for {self.envs_per_partner}."
@@ -204,7 +204,7 @@ def check_types(settings: Any) -> None:
     """Raise unless every setting has its type; lists, as JSON gives them, become tuples."""
     for name, annotation in get_type_hints(type(settings)).items():
         value = getattr(settings, name)
-        of_type(name, value, annotation)
+        check_type(name, value, annotation)
         if isinstance(value, list):
             object.__setattr__(settings, name, tuple(value))
 
@@ -213,6 +213,6 @@ def build_checked(cls: type[T], values: Mapping[str, Any]) -> T:
     """A method's or learner's frozen record of settings from plain values, as JSON gives them, checked one by one."""
     hints = {field.name: get_type_hints(cls)[field.name] for field in fields(cls)}  # pyright: ignore[reportArgumentType]
     for name, value in values.items():
-        one_of(f"a setting of {cls.__name__}", name, hints)
-        of_type(name, value, hints[name])
+        check_one_of(f"a setting of {cls.__name__}", name, hints)
+        check_type(name, value, hints[name])
     return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})

@@ -1,4 +1,4 @@
-"""The Python of docs/ecosystem.md runs, one block after the other, and its commands name what there is."""
+"""The Python of docs/how-to/integrations.md runs, one block after the other, and its commands name what there is."""
 
 import re
 from importlib import import_module
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "ecosystem.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "integrations.md").read_text()
 
 
 @pytest.mark.filterwarnings("ignore:.*Box.*precision lowered:UserWarning")

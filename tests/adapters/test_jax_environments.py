@@ -24,7 +24,7 @@ TINY = {"hidden_sizes": (4,), "memory_size": 4, "minibatches": 1}
 def pipeline(name: str, out: Path, monkeypatch) -> np.ndarray:
     """Generate as the page says, which checks the contract, cross and train, all in small; the cross-play of that."""
     monkeypatch.setattr("coverset.evaluation.summary.TRIALS", 2)
-    assert run([*pages.command("docs/ecosystem.md", name), *SMALL, "--out", str(out)]) == 0
+    assert run([*pages.command("docs/how-to/integrations.md", name), *SMALL, "--out", str(out)]) == 0
     (agent,) = coverset.train(out, **BRIEF, **TINY)
     assert agent["env_steps"] == 64
     return np.array(json.loads((out / "seed-0" / "summary.json").read_text())["cross_play"])

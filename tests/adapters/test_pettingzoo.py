@@ -328,7 +328,7 @@ def test_lbforaging_trains_and_resumes_to_the_same_bytes(tmp_path: Path) -> None
 def test_a_speaker_and_a_listener_are_trained_and_measured(tmp_path: Path, monkeypatch) -> None:
     """Seats with other observations and other actions, from the package `mpe2`; the documented command in small."""
     monkeypatch.setattr("coverset.evaluation.summary.TRIALS", 4)
-    words = pages.command("docs/ecosystem.md", "coverset.adapters.pettingzoo:from_parallel")
+    words = pages.command("docs/how-to/integrations.md", "coverset.adapters.pettingzoo:from_parallel")
     small = toy_run.words(minibatches=1, total_steps=4 * 80)
     assert run([*words, *small, "--seeds", "0", "1", "--out", str(tmp_path)]) == 0
     summaries = [json.loads((tmp_path / f"seed-{seed}" / "summary.json").read_text()) for seed in (0, 1)]

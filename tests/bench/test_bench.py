@@ -46,7 +46,7 @@ def outcome(tmp_path_factory):
         sizes.setattr("coverset.bench.settings.QUICK", TINY)
         lines: list[str] = []
         patch.setattr("builtins.print", lambda *words, **_: lines.append(" ".join(map(str, words))))
-        (words,) = pages.commands((pages.ROOT / "docs" / "speed.md").read_text())
+        (words,) = pages.commands((pages.ROOT / "docs" / "how-to" / "benchmark.md").read_text())
         small = ["--preset", "fast", "--quick", "--json", "--out", str(out)]
         code = command_line.run([words[0], "matrix", *words[1:], *small])
     assert code == 0
@@ -86,7 +86,7 @@ def test_tables_hold_a_line_for_every_row(outcome, monkeypatch, capsys, tmp_path
     shown = capsys.readouterr().out
     for words in (
         "Training",
-        "Growth with the population",
+        "Scaling with the population",
         "Environments alone",
         "Start of a generation run",
         "warm",

@@ -17,7 +17,7 @@ from coverset.policies.actor import ActorPolicy, dense_policy
 from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population
 
-PAGE = Path(__file__).parents[2] / "docs" / "certificates.md"
+PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "certificates.md"
 SURE = 60.0
 """A logit that leaves nothing to chance."""
 

@@ -23,8 +23,8 @@ PATIENCE = 600
     ("options", "words"),
     [
         (["--engine", "rai"], "Did you mean 'ray'?"),
-        (["--address", "auto"], "--address is for --engine ray"),
-        (["--cpus", "2"], "--cpus is for --engine ray"),
+        (["--address", "auto"], "--address needs --engine ray"),
+        (["--cpus", "2"], "--cpus needs --engine ray"),
         (["--engine", "ray", "--cpus", "0"], "cpus must be at least 1"),
         (["--engine", "ray", "--cpus", "2", "--address", "auto"], "cpus is for a local cluster"),
         (["--engine", "ray", "--address", "somewhere"], "address must be HOST:PORT"),
@@ -80,7 +80,7 @@ def test_after_a_lost_worker_ctrl_c_stops_in_order_and_leaves_nothing_behind(tmp
     assert process.returncode == 130
     lost, stopped = err.splitlines()
     assert "lost its worker and is restarted (retry 1 of 3)" in lost
-    assert stopped == "coverset: stopped; repeat the command to go on."
+    assert stopped == "coverset: stopped; repeat the command to continue."
     assert {unit["state"] for unit in json.loads(printed)["units"]} == {"stopped", "to do"}
     assert [*out.glob("*/seed-0/checkpoints/*.safetensors")]
     wait_for(lambda: not processes(mark))

@@ -54,9 +54,9 @@ SMALL_SETTINGS = {
 """What joins the settings that a command gives as NAME=VALUE."""
 
 ELSEWHERE = {
-    "docs/your-own-environment.md": "test_tutorial.py",
-    "docs/speed.md": "benchmarking/test_bench.py",
-    "docs/cluster.md": "study/test_ray_engine.py",
+    "docs/tutorials/bring-your-own-game.md": "test_tutorial.py",
+    "docs/how-to/benchmark.md": "bench/test_bench.py",
+    "docs/how-to/distributed-studies.md": "study/test_ray_engine.py",
 }
 """Pages whose commands are run by a test of their own."""
 
@@ -76,7 +76,7 @@ def prepare() -> None:
         toy_run.untrained(Path(f"runs/{environment}-lbrdiv-fast/seed-0"), environment)
     for copy in ("matrix-brdiv-fast", "a", "b"):
         shutil.copytree("runs/matrix-lbrdiv-fast", f"runs/{copy}")
-    page = (pages.ROOT / "docs" / "solver.md").read_text()
+    page = (pages.ROOT / "docs" / "how-to" / "exact-solver.md").read_text()
     name, content = re.findall(r"^\$ cat (\S+)\n(.*?)^\$", page, re.MULTILINE | re.DOTALL)[0]
     Path(name).write_text(content)
 
@@ -162,7 +162,8 @@ def test_every_study_works(monkeypatch, tmp_path: Path, capfd) -> None:
 
 def test_every_page_with_commands_is_read() -> None:
     found = written()
-    assert {"README.md", "docs/quick-start.md", "docs/study.md", "docs/solver.md"} <= {page for page, _ in found}
+    known = {"README.md", "docs/getting-started/quick-start.md", "docs/how-to/export.md", "docs/how-to/exact-solver.md"}
+    assert known <= {page for page, _ in found}
     assert {words[0] for _, words in found} == COMMANDS.keys() - {"bench", "demo"}
     for name, test in ELSEWHERE.items():
         assert Path(name).name in (pages.ROOT / "tests" / test).read_text()

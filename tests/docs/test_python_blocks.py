@@ -13,8 +13,8 @@ import pytest
 
 import coverset
 import pages
-from coverset.adhoc.agent import AdHocPolicy, create_actor
-from coverset.adhoc.saved import load_agent_policy, save_agent
+from coverset.adhoc.learner import AdHocPolicy
+from coverset.adhoc.saved import load_agent_policy
 from coverset.envs.registry import parameters_of
 from coverset.policies.actor import dense_policy
 from coverset.policies.networks.dense import MLP
@@ -27,11 +27,11 @@ from toy_run import untrained
 
 ELSEWHERE = {
     "README.md": "test_readme.py",
-    "docs/certificates.md": "certificates/test_certificate.py",
-    "docs/ecosystem.md": "adapters/test_ecosystem_page.py",
-    "docs/files.md": "docs/test_python_blocks.py",
-    "docs/solver.md": "solver/test_examples.py",
-    "docs/your-own-environment.md": "test_tutorial.py",
+    "docs/concepts/certificates.md": "certificates/test_certificate.py",
+    "docs/how-to/integrations.md": "adapters/test_ecosystem_page.py",
+    "docs/reference/files.md": "docs/test_python_blocks.py",
+    "docs/how-to/exact-solver.md": "solver/test_examples.py",
+    "docs/tutorials/bring-your-own-game.md": "test_tutorial.py",
 }
 """Pages whose blocks have a test of their own, which looks closer at what they do."""
 
@@ -70,11 +70,13 @@ def saved_networks() -> None:
         for key in jax.random.split(jax.random.key(0))
     ]
     save_population(place / "policies.safetensors", Population(*halves), about)
-    actor = create_actor(jax.random.key(1), 2, 3, (5,), 4, recurrent=True)
-    save_agent(place / "rl2" / "agent.safetensors", AdHocPolicy(actor, 3, 0.5), {**about, "seat": 0})
+    write_untrained(place / "rl2" / "agent.safetensors", about, make_spec(2, 3, hidden_sizes=(5,), reward_scale=0.5))
 
 
-PREPARED: dict[str, Callable[[], None]] = {"docs/studio.md": recorded_trial, "docs/study.md": exported_agent}
+PREPARED: dict[str, Callable[[], None]] = {
+    "docs/how-to/studio.md": recorded_trial,
+    "docs/how-to/export.md": exported_agent,
+}
 """What must lie there before the blocks of a page can run."""
 
 
@@ -121,7 +123,7 @@ def test_files_are_read_without_coverset_as_with_it(monkeypatch, tmp_path: Path)
     """The page compares the population by itself; the agent's numbers are compared here."""
     monkeypatch.chdir(tmp_path)
     saved_networks()
-    names = run(PAGES["docs/files.md"], monkeypatch)
+    names = run(PAGES["docs/reference/files.md"], monkeypatch)
     agent, _ = load_agent_policy(Path(names["file"]))
     assert isinstance(agent, AdHocPolicy)
     start = Percept(jnp.ones(2), jnp.float32(0.0), jnp.bool_(True))
@@ -132,7 +134,7 @@ def test_files_are_read_without_coverset_as_with_it(monkeypatch, tmp_path: Path)
 
 @pytest.mark.parametrize("name", ["matrix", "reaching", "foraging"])
 def test_every_parameter_of_an_environment_is_on_its_page(name: str) -> None:
-    page = (pages.ROOT / "docs" / "environments.md").read_text()
+    page = (pages.ROOT / "docs" / "reference" / "environments.md").read_text()
     section = page.split(f"\n## `{name}`")[1].split("\n## ")[0]
     for parameter in parameters_of(coverset.make(name)):
         assert f"`{parameter}" in section

@@ -16,7 +16,10 @@ BLOCKS = [
     for number, block in enumerate(pages.blocks(page.read_text()))
     if block.kind == "sh"
 ]
-OF_WHOLE_PAGES = {"docs/cluster.md": "study/test_cluster_page.py", "docs/your-own-environment.md": "test_tutorial.py"}
+OF_WHOLE_PAGES = {
+    "docs/how-to/distributed-studies.md": "study/test_cluster_page.py",
+    "docs/tutorials/bring-your-own-game.md": "test_tutorial.py",
+}
 """Pages whose shell blocks run as they stand in a test of their own."""
 
 

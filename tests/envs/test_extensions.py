@@ -194,7 +194,7 @@ def played_returns(environment: Environment, agents, partners, seat: int, trials
 
 @pytest.mark.parametrize("name", ["matrix", "reaching", "weighted-reaching", "foraging"])
 def test_the_documentation_has_the_values(name: str) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "oracles.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "concepts" / "oracles.md").read_text()
     section = text.split(f"### `{name}`")[1].split("###")[0]
     rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| H")]
     written = {heuristic: (oracle, full_information) for heuristic, _, oracle, full_information in rows}

@@ -218,7 +218,7 @@ def test_seeds_whose_constraints_hold_end_while_others_go_on(tmp_path: Path) -> 
     lost = tmp_path / "lost"
     shutil.copytree(stopped, lost)
     first = RunDirectory(lost / f"seed-{ends.index(min(ends))}")
-    assert first.whole_rows() == min(ends)
+    assert first.count_intact_rows() == min(ends)
     first.metrics_path.write_bytes(first.metrics_path.read_bytes()[:-1])
     for out, warnings in ((stopped, []), (lost, [f"holds {min(ends) - 1} of the {min(ends)} rows"])):
         witness = Witness()
@@ -315,7 +315,7 @@ def test_a_run_that_another_process_trains_is_left_to_it(tmp_path: Path) -> None
         generate(tmp_path, reporter=Witness(stop_after=1))
     rows = RunDirectory(tmp_path / "seed-0").rows()
     with (
-        RunDirectory(tmp_path / "seed-0").held(),
+        RunDirectory(tmp_path / "seed-0").hold_lock(),
         pytest.raises(ValueError, match="seed-0 is in use by another process"),
     ):
         generate(tmp_path, resume=True)

@@ -27,7 +27,7 @@ def test_a_sine_wave_is_nearly_a_sine() -> None:
 def test_bandwidth_says_how_alike_two_observations_look(bandwidth: float) -> None:
     mlp = MLP.create(jax.random.key(0), (3, WIDE, 1), fourier_bandwidth=bandwidth)
     seen = jnp.array([[1.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 1.0]])
-    hidden = np.asarray(sine_wave(seen @ mlp.weights[0] + mlp.biases[0]))
+    hidden = np.asarray(sine_wave(seen @ mlp.weights[0] + mlp.biases[0][None]))
     lengths = np.linalg.norm(hidden, axis=1)
     alike = hidden @ hidden.T / np.outer(lengths, lengths)
     wanted = [np.exp(-(bandwidth**2) * squared / 2) for squared in (0, 1, 2)]
@@ -40,7 +40,7 @@ def test_relu_networks_confuse_what_fourier_features_separate() -> None:
 
     def similarity(bandwidth: float) -> float:
         mlp = MLP.create(jax.random.key(0), (4, WIDE, 1), fourier_bandwidth=bandwidth)
-        before = seen @ mlp.weights[0] + mlp.biases[0]
+        before = seen @ mlp.weights[0] + mlp.biases[0][None]
         hidden = np.asarray(sine_wave(before) if mlp.fourier else jax.nn.relu(before))
         return float(hidden[0] @ hidden[1] / np.linalg.norm(hidden[0]) / np.linalg.norm(hidden[1]))
 

@@ -90,13 +90,22 @@ def put(name: str, *shape: int, dtype: type = np.float32):
         (lambda t: t.pop("teammates.weights.0"), "lacks the tensor 'teammates.weights.0'"),
         (drop_teammates, "lacks the tensor 'teammates.weights.0'"),
         (put("teammates.biases.0", 3, 6), r"teammates.biases.0 as float32\[3, 6\], where float32\[3, 5\] was expected"),
-        (put("teammates.weights.1", 3, 6, 4), r"weights.1 as float32\[3, 6, 4\], where float32\[3, 5, 4\] was expected"),
+        (
+            put("teammates.weights.1", 3, 6, 4),
+            r"weights.1 as float32\[3, 6, 4\], where float32\[3, 5, 4\] was expected",
+        ),
         (put("teammates.weights.0", 2, 5), r"weights.0 as float32\[2, 5\], where float32\[2, 2, 5\] was expected"),
         (put("teammates.weights.0"), "holds no members of teammates"),
-        (put("teammates.weights.1", 4, 5, 4), r"weights.1 as float32\[4, 5, 4\], where float32\[3, 5, 4\] was expected"),
+        (
+            put("teammates.weights.1", 4, 5, 4),
+            r"weights.1 as float32\[4, 5, 4\], where float32\[3, 5, 4\] was expected",
+        ),
         (put("teammates.biases.0", 3, 5, dtype=np.int32), r"teammates.biases.0 as int32\[3, 5\], where float32"),
         (put("extra", 1), "holds the tensor 'extra', which belongs to nothing"),
-        (put("teammates.weights.2", 3, 4, 4), "'teammates.weights.2', which the network that it describes does not have"),
+        (
+            put("teammates.weights.2", 3, 4, 4),
+            "'teammates.weights.2', which the network that it describes does not have",
+        ),
         (lambda t: t.update({k: v[:0] for k, v in t.items()}), "holds no members of best_responses"),
         (lambda t: t["teammates.weights.0"].fill(np.nan), r"not finite in teammates\.weights\.0"),
         (lambda t: t["best_responses.biases.1"].fill(-np.inf), r"not finite in best_responses\.biases\.1"),
@@ -124,7 +133,10 @@ def test_a_file_of_another_kind_is_refused(path: Path) -> None:
         (lambda m: m.update(env=["matrix"]), r"env must be text, got \['matrix'\]"),
         (lambda m: m.update(env_parameters=[]), "env_parameters must be a JSON object"),
         (lambda m: m.update(format=["x"] * 1000), "where 'coverset population 2' was expected"),
-        (lambda m: m.update(format="coverset population 1"), r"by another version of coverset \('coverset population 1'\)"),
+        (
+            lambda m: m.update(format="coverset population 1"),
+            r"by another version of coverset \('coverset population 1'\)",
+        ),
         (lambda m: m.pop("teammates"), "a network must be described by an object, got None"),
         (lambda m: m.update(teammates=["dense"]), r"a network must be described by an object, got \['dense'\]"),
         (lambda m: m["teammates"].pop("head_scale"), "does not hold head_scale"),
@@ -135,7 +147,10 @@ def test_a_file_of_another_kind_is_refused(path: Path) -> None:
         (lambda m: m["teammates"].update(memory_size=-3), "describes a network of sizes"),
         (lambda m: m["teammates"].update(hidden_sizes=[2**40]), "describes a network of sizes"),
         (lambda m: m["teammates"].update(hidden_sizes=[1] * 100_000), "describes a network of sizes"),
-        (lambda m: m["teammates"].update(hidden_sizes=[]), r"holds the tensor 'teammates\.biases\.1', which the network"),
+        (
+            lambda m: m["teammates"].update(hidden_sizes=[]),
+            r"holds the tensor 'teammates\.biases\.1', which the network",
+        ),
         (lambda m: m["teammates"].update(hidden_sizes=[2**24, 2**24]), "was expected"),
         (lambda m: m["teammates"].update(kind="conv"), r"cannot be built \(ValueError: network 'conv' needs obs"),
     ],
@@ -160,8 +175,14 @@ def test_a_flipped_byte_is_noticed(path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
-        ("densely", r"built \(ValueError: network must be dense, .* or module:Class, got 'densely'\. Did you mean 'dense'\?\)\.$"),
-        ("os:system", r"would import 'os:system', and was not written by you on this machine: if you trust that code, allow it"),
+        (
+            "densely",
+            r"built \(ValueError: network must be dense, .*, got 'densely'\. Did you mean 'dense'\?\)\.$",
+        ),
+        (
+            "os:system",
+            r"would import 'os:system', and was not written by you on this machine: if you trust that code, allow it",
+        ),
     ],
 )
 def test_networks_that_are_not_built_in_are_refused_in_one_sentence(path: Path, kind: str, sentence: str) -> None:

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from coverset.policies.actor import ActorPolicy
-from coverset.policies.network import Network, NetworkSpec, build_networks, clear_memory, initial_memories, network_class
+from coverset.policies.network import (
+    Network,
+    NetworkSpec,
+    build_networks,
+    clear_memory,
+    initial_memories,
+    network_class,
+)
 from coverset.teammates.critic import PairCritic
 from coverset.types import Percept
 

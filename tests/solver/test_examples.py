@@ -7,7 +7,7 @@ import pytest
 
 from coverset.solver import coverage, diversity
 
-PAGE = Path(__file__).parents[2] / "docs" / "solver.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "exact-solver.md"
 
 
 def test_page() -> None:

@@ -1,4 +1,4 @@
-"""The shell blocks of docs/cluster.md, as they stand, on machines that are namespaces of this one.
+"""The shell blocks of docs/how-to/distributed-studies.md, as they stand, on machines that are namespaces of this one.
 
 There they may take the port and the address that the page names, and `ray stop` ends nobody else's cluster.
 """
@@ -57,7 +57,7 @@ pytestmark = [
 
 def shell_block(naming: str) -> str:
     """The one block of the page that names something."""
-    page = (pages.ROOT / "docs" / "cluster.md").read_text()
+    page = (pages.ROOT / "docs" / "how-to" / "distributed-studies.md").read_text()
     (text,) = (block.text for block in pages.blocks(page) if block.kind == "sh" and naming in block.text)
     return text
 

@@ -37,7 +37,7 @@ LONG = {"total_steps": 600 * 80}
 """Long enough to be in the middle of it when the first news arrive."""
 METHODS = ("brdiv", "lipo")
 OTHER_ADDRESSES = ("10.0.0.5:6379", "$ip:$port")
-"""Of clusters on docs/cluster.md."""
+"""Of clusters on docs/how-to/distributed-studies.md."""
 BIRTHMARK = birthmark()
 
 
@@ -189,7 +189,7 @@ def test_workers_are_other_processes_under_the_same_conditions(
 def test_a_cluster_with_an_address_is_used_and_left_running(
     cluster: StudyEngine, local: Path, tmp_path: Path, auto: bool
 ) -> None:
-    """Other processes join it, by the commands of docs/cluster.md with this address; each makes what is missing."""
+    """Other processes join it by the documented commands with this address; each makes what is missing."""
     import ray
 
     address = ray.get_runtime_context().gcs_address
@@ -208,7 +208,7 @@ def test_a_cluster_with_an_address_is_used_and_left_running(
 
 @pytest.mark.slow
 def test_without_an_address_a_cluster_comes_and_goes(local: Path, tmp_path: Path) -> None:
-    """The other commands of docs/cluster.md."""
+    """The other commands of docs/how-to/distributed-studies.md."""
     shutil.copytree(local, tmp_path, dirs_exist_ok=True)
     for words in documented():
         if "--address" not in words:
@@ -220,7 +220,7 @@ def test_without_an_address_a_cluster_comes_and_goes(local: Path, tmp_path: Path
 
 def documented() -> list[list[str]]:
     """The commands on the page about clusters."""
-    return pages.commands((pages.ROOT / "docs" / "cluster.md").read_text())
+    return pages.commands((pages.ROOT / "docs" / "how-to" / "distributed-studies.md").read_text())
 
 
 def study_on_ray(words: list[str], out: Path, address: str | None = None) -> subprocess.CompletedProcess[str]:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from coverset.checks import at_least, finite, one_of
+from coverset.checks import check_at_least, check_finite, check_one_of
 from coverset.envs.base import Environment
 from coverset.envs.registry import call_named, import_named
 from coverset.types import Actions, Observations, Outcome, PRNGKey, PyTree
@@ -55,9 +55,9 @@ class JaxMarl(Environment):
     """Keyword arguments of the function, as pairs."""
 
     def __post_init__(self) -> None:
-        at_least("horizon", self.horizon, 1)
-        finite("shaping", self.shaping)
-        one_of("reward", self.reward, REWARDS)
+        check_at_least("horizon", self.horizon, 1)
+        check_finite("shaping", self.shaping)
+        check_one_of("reward", self.reward, REWARDS)
         _make_game(self)
 
     @property
@@ -125,7 +125,7 @@ def make_overcooked(layout: str, max_steps: int) -> MultiAgentEnv:
     """Make JaxMARL's environment for a named layout."""
     from jaxmarl.environments.overcooked import Overcooked, overcooked_layouts
 
-    one_of("layout", layout, overcooked_layouts)
+    check_one_of("layout", layout, overcooked_layouts)
     with warnings.catch_warnings():
         # It recommends version 2, which is a different game.
         warnings.filterwarnings("ignore", "OvercookedV2 is now released", DeprecationWarning)

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from jumanji.environments.routing.lbf.env import LevelBasedForaging
 from jumanji.environments.routing.lbf.generator import RandomGenerator
 
-from coverset.checks import at_least, between, finite
+from coverset.checks import check_at_least, check_between, check_finite
 from coverset.envs.base import Environment
 from coverset.types import Actions, Observations, Outcome, PRNGKey, PyTree
 
@@ -52,12 +52,12 @@ class JumanjiForaging(Environment):
     """Penalty for a load that fails because the levels are too low."""
 
     def __post_init__(self) -> None:
-        at_least("size", self.size, SMALLEST_GRID, "as Jumanji requires")
-        between("num_objects", self.num_objects, 1, self._most_objects)
-        at_least("horizon", self.horizon, 1)
-        at_least("sight", self.sight, 1)
-        at_least("max_level", self.max_level, 2, "as Jumanji requires")
-        finite("penalty", self.penalty)
+        check_at_least("size", self.size, SMALLEST_GRID, "as Jumanji requires")
+        check_between("num_objects", self.num_objects, 1, self._most_objects)
+        check_at_least("horizon", self.horizon, 1)
+        check_at_least("sight", self.sight, 1)
+        check_at_least("max_level", self.max_level, 2, "as Jumanji requires")
+        check_finite("penalty", self.penalty)
         _make_game(self)
 
     @property

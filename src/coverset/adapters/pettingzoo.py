@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Int, UInt
 from pettingzoo import ParallelEnv
 
 from coverset.adapters.replay import EpisodeCache, EpisodeStep, check_reproducible
-from coverset.checks import at_least, describe_exception, one_of
+from coverset.checks import check_at_least, check_one_of, describe_exception
 from coverset.envs.base import Environment
 from coverset.envs.registry import call_named, import_named
 from coverset.policies.host_calls import call_host
@@ -39,7 +39,7 @@ class CoversetParallel(ParallelEnv[str, np.ndarray, Any]):
 
     def __init__(self, environment: Environment, render_mode: str | None = None) -> None:
         if render_mode is not None:
-            one_of("render_mode", render_mode, self.metadata["render_modes"])
+            check_one_of("render_mode", render_mode, self.metadata["render_modes"])
         self.environment = environment
         self.render_mode = render_mode
         self.possible_agents = list(SEATS)
@@ -165,8 +165,8 @@ class FromParallel(Environment):
     """Keyword arguments of the function, as pairs."""
 
     def __post_init__(self) -> None:
-        at_least("horizon", self.horizon, 1)
-        one_of("reward", self.reward, ("mean", "sum"))
+        check_at_least("horizon", self.horizon, 1)
+        check_one_of("reward", self.reward, ("mean", "sum"))
         if not isinstance(self.environment, str):
             got = type(self.environment).__name__
             raise ValueError(f"environment must be text, module:function that makes it, got an object of type {got}.")
@@ -332,7 +332,7 @@ class _ParallelEpisode:
             if not isinstance(given, Mapping):
                 raise self._make_error(method, f"{what} for agent '{agent}'", f"got {type(given).__name__} for a dict")
             if agent not in given:
-                listed = ", ".join(map(str, given)) or "nobody"
+                listed = ", ".join(map(str, given)) or "no agent"
                 raise self._make_error(method, f"{what} for agent '{agent}'", f"got one for {listed}")
         return [given[agent] for agent in self.seats.agents]
 

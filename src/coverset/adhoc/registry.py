@@ -5,7 +5,7 @@ from dataclasses import asdict, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from coverset.extending import class_name, load_class
-from coverset.runs.storage import jsonable
+from coverset.runs.storage import to_jsonable
 from coverset.runs.trust import foreign_names, note_named
 from coverset.settings import TrainSettings, build_checked
 
@@ -46,7 +46,7 @@ def learner_name(learner: "Learner") -> str:
 
 def learner_settings(learner: "Learner") -> dict[str, Any]:
     """A learner's own settings as files record them."""
-    return jsonable(asdict(learner))  # pyright: ignore[reportArgumentType]
+    return to_jsonable(asdict(learner))  # pyright: ignore[reportArgumentType]
 
 
 def make_learner(name: str, settings: Mapping[str, Any]) -> "Learner":

@@ -16,7 +16,7 @@ import numpy as np
 
 from coverset.adhoc.learner import AgentSpec, Learner, StackSpec
 from coverset.adhoc.registry import LEARNERS, learner_name, learner_settings, make_learner
-from coverset.checks import positive, shown
+from coverset.checks import check_positive, format_value
 from coverset.policies.compatibility import policy_shape
 from coverset.policies.population import check_format
 from coverset.policies.saving import (
@@ -31,7 +31,7 @@ from coverset.policies.saving import (
 )
 from coverset.policy import Policy
 from coverset.runs.storage import DamagedFile, check_fields, load_tensors, save_tensors
-from coverset.runs.trust import check_trusted, foreign_names, signed
+from coverset.runs.trust import check_trusted, foreign_names, sign_record
 from coverset.types import Percept
 
 FORMAT = "coverset agent 2"
@@ -50,7 +50,7 @@ def save_agent(path: Path, policy: Policy, learner: Learner, spec: AgentSpec, ab
     """
     made_by = {"learner": learner_name(learner), "learner_settings": learner_settings(learner)}
     record = {"format": FORMAT, **made_by, "spec": _spec_record(spec), **about}
-    save_tensors(path, named_tensors(ROLE, eqx.filter(policy, eqx.is_array)), signed(record))
+    save_tensors(path, named_tensors(ROLE, eqx.filter(policy, eqx.is_array)), sign_record(record))
 
 
 def load_agent_policy(path: Path) -> tuple[Policy, dict[str, Any]]:
@@ -105,16 +105,18 @@ def _read_spec(path: Path, about: Mapping[str, Any], learner: Learner) -> AgentS
         fourier_bandwidth=float,
         reward_scale=float,
     )
-    whole = {name: record[name] for name in sizes} | {name: tuple(record[name]) for name in lists}
+    whole: dict[str, Any] = {name: record[name] for name in sizes} | {name: tuple(record[name]) for name in lists}
     numbers = [n for value in whole.values() for n in (value if isinstance(value, tuple) else (value,))]
     if len(numbers) > MOST_LAYERS or min(numbers) < 1 or max(numbers) > LARGEST_SIZE:
-        raise DamagedFile(f"{path} describes an agent of sizes {shown(whole)}.")
-    halves = {name: _read_half(path, about, name) for name in ("best_responses", "teammates") if name in record}
+        raise DamagedFile(f"{path} describes an agent of sizes {format_value(whole)}.")
+    halves: dict[str, Any] = {
+        name: _read_half(path, about, name) for name in ("best_responses", "teammates") if name in record
+    }
     if learner.needs_population and len(halves) < 2:
         raise DamagedFile(f"{path} does not describe the population that its agent was made from.")
     rates = {name: float(record[name]) for name in ("fourier_bandwidth", "reward_scale")}
     try:
-        positive("reward_scale", rates["reward_scale"])
+        check_positive("reward_scale", rates["reward_scale"])
     except ValueError as error:
         raise DamagedFile(f"{path} is damaged: {error}") from error
     return AgentSpec(**whole, **rates, **halves)
@@ -125,7 +127,7 @@ def _read_half(path: Path, about: Mapping[str, Any], name: str) -> StackSpec:
     _, network = read_network_template(path, about, record)
     check_fields(path, record, size=int)
     if not 1 <= record["size"] <= LARGEST_SIZE:
-        raise DamagedFile(f"{path} describes {name} of {shown(record['size'])} members.")
+        raise DamagedFile(f"{path} describes {name} of {format_value(record['size'])} members.")
     return StackSpec(size=record["size"], kind=record["kind"], network=network)
 
 
@@ -135,7 +137,7 @@ def _check_all_used(path: Path, tensors: Mapping[str, np.ndarray], template: Pol
     known = {f"{ROLE}.{jax.tree_util.keystr(place, simple=True, separator='.')}" for place, _ in places}
     for name in tensors:
         if name not in known:
-            raise DamagedFile(f"{path} holds the tensor {shown(name)}, for which its agent has no place.")
+            raise DamagedFile(f"{path} holds the tensor {format_value(name)}, for which its agent has no place.")
 
 
 class Agent:

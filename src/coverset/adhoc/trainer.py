@@ -262,7 +262,8 @@ class AgentTrainer:
     def _inputs(self, trials: Trials, observations: Float[Array, "P n 2 d"] | None = None) -> Float[Array, "P n f"]:
         if observations is None:
             observations = over_grid(self.environment.observe)(trials.env_states)
-        percept = Percept(observations[:, :, self.seat], trials.reward, trials.first)
+        own = observations[:, :, self.seat]  # pyright: ignore[reportOptionalSubscript]
+        percept = Percept(own, trials.reward, trials.first)
         return self.learner.inputs(percept, trials.last_action, self.spec)
 
     def improve(

@@ -43,8 +43,17 @@ def masked_loss(
     clip: float,
     method_loss: MethodLoss | None = None,
 ) -> tuple[Scalar, Losses]:
-    """The value of `ppo.grid_loss`, with every actor's loss masked from the data of all actors."""
-    del method_loss  # the methods that are compared have none
+    """The value of `ppo.grid_loss`, with every actor's loss masked from the data of all actors.
+
+    Args:
+      networks: actors and critic.
+      grid: the pair grid that the batch comes from.
+      batch: a minibatch of all pairs.
+      bonuses: entropy weights of the best responses and of the teammates.
+      clip: clipping range of the probability ratio.
+      method_loss: ignored; the compared methods have none.
+    """
+    del method_loss
     row_loss, row_entropy = masked_actor_loss(networks.best_responses, batch.best_responses, bonuses[0], clip)
     column_loss, column_entropy = masked_actor_loss(networks.teammates, batch.teammates, bonuses[1], clip)
     value_loss = critic_loss(networks.critic, grid, batch.critic)

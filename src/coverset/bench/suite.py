@@ -17,7 +17,7 @@ from coverset.bench.startup import measure_startup
 from coverset.bench.stepping import measure_stepping
 from coverset.bench.throughput import measure_throughput
 from coverset.bench.timing import find_clock
-from coverset.checks import one_of
+from coverset.checks import check_one_of
 from coverset.envs import registry
 from coverset.presets import PRESETS
 from coverset.reports.figures import save_figure
@@ -70,7 +70,7 @@ def bench(
 
 def _check_choices(names: Sequence[str], presets: Sequence[str], out: str | Path | None) -> None:
     for preset in presets:
-        one_of("preset", preset, PRESETS)
+        check_one_of("preset", preset, PRESETS)
     for name in names:
         registry.make(name)
     if not names or not presets:

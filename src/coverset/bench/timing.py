@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from coverset.checks import one_of
+from coverset.checks import check_one_of
 
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
 """Wall-clock time, and processor time over all threads, which other processes disturb less."""
@@ -19,7 +19,7 @@ CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time
 
 def find_clock(name: str) -> Callable[[], float]:
     """The clock called `name`."""
-    one_of("clock", name, CLOCKS)
+    check_one_of("clock", name, CLOCKS)
     return CLOCKS[name]
 
 

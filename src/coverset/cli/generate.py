@@ -9,7 +9,14 @@ from typing import Annotated, Any
 import tyro
 
 from coverset.cli.options import read_options, with_settings
-from coverset.cli.shared import StopRequest, enable_compilation_cache, key_values, option, seed_list, stop_on_interrupt
+from coverset.cli.shared import (
+    StopRequest,
+    enable_compilation_cache,
+    parse_key_values,
+    parse_seeds,
+    peek_option,
+    stop_on_interrupt,
+)
 from coverset.presets import resolve_generation
 from coverset.settings import GenerateSettings
 
@@ -72,10 +79,10 @@ def _run(command: Generate, stop: StopRequest) -> int:
                 command.env,
                 method=getattr(command, METHOD_SETTINGS),
                 preset=command.preset,
-                seeds=seed_list(command.seeds),
+                seeds=parse_seeds(command.seeds),
                 out=command.out,
                 resume=command.resume,
-                env_parameters=key_values("env_args", command.env_args),
+                env_parameters=parse_key_values("env_args", command.env_args),
                 reporter=progress,
                 logs=command.log,
                 checkpoint_seconds=command.checkpoint_seconds,
@@ -93,8 +100,8 @@ def parse(arguments: list[str]) -> Generate:
     env = arguments[0] if arguments and not arguments[0].startswith("-") else "matrix"
     if env == "matrix" and (not arguments or arguments[0] != "matrix") and not {"-h", "--help"} & set(arguments):
         raise ValueError("generate needs an environment as its first argument, for example: coverset generate matrix.")
-    method = option(arguments, "--method", "lbrdiv")
-    settings, own = resolve_generation(env, method, option(arguments, "--preset", "fast"))
+    method = peek_option(arguments, "--method", "lbrdiv")
+    settings, own = resolve_generation(env, method, peek_option(arguments, "--preset", "fast"))
     options = with_settings(Generate, METHOD_SETTINGS, type(own))
     return read_options(
         options,

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import tyro
 
-from coverset.cli.options import Trusting, read_options, with_settings
-from coverset.cli.shared import StopRequest, enable_compilation_cache, option, seed_list, stop_on_interrupt
+from coverset.cli.options import TrustOptions, read_options, with_settings
+from coverset.cli.shared import StopRequest, enable_compilation_cache, parse_seeds, peek_option, stop_on_interrupt
 from coverset.presets import resolve_training
 from coverset.settings import TrainSettings
 
@@ -27,7 +27,7 @@ LEARNER_SETTINGS = "learner_settings"
 
 
 @dataclass(frozen=True)
-class Train(Trusting):
+class Train(TrustOptions):
     """Options of the command; the rest are settings of the training itself."""
 
     directory: tyro.conf.Positional[Path]
@@ -73,7 +73,7 @@ def _run(command: Train, stop: StopRequest) -> int:
                 learner=getattr(command, LEARNER_SETTINGS),
                 settings=command.settings,
                 preset=command.preset,
-                seeds=seed_list(command.seeds) or None,
+                seeds=parse_seeds(command.seeds) or None,
                 partners=command.partners,
                 seat=command.seat,
                 resume=command.resume,
@@ -94,8 +94,8 @@ def parse(arguments: list[str]) -> Train:
         raise ValueError("train needs the directory of a generation run as its first argument.")
     directory = Path(arguments[0])
     environment = "" if helping and not directory.is_dir() else _environment(directory)
-    learner = option(arguments, "--learner", "rl2")
-    settings, own = resolve_training(environment, learner, option(arguments, "--preset", "fast"))
+    learner = peek_option(arguments, "--learner", "rl2")
+    settings, own = resolve_training(environment, learner, peek_option(arguments, "--preset", "fast"))
     options = with_settings(Train, LEARNER_SETTINGS, type(own))
     return read_options(
         options,
@@ -122,7 +122,7 @@ def show(command: Train, summaries: list[dict[str, Any]]) -> None:
     from coverset.partners import seed_directories
     from coverset.runs.storage import check_fields
 
-    runs = seed_directories(command.directory, seed_list(command.seeds) or None)
+    runs = seed_directories(command.directory, parse_seeds(command.seeds) or None)
     for (seed, run), summary in zip(runs.items(), summaries, strict=True):
         place = run / agent_folder(command.learner)
         check_fields(place / "summary.json", summary, env_steps=int, train_seconds=float)

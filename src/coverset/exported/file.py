@@ -29,7 +29,7 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Int
 
 from coverset.adhoc.saved import load_agent_policy
-from coverset.checks import between, describe_exception
+from coverset.checks import check_between, describe_exception
 from coverset.envs import registry
 from coverset.exported import programs
 from coverset.exported.archive import PROGRAMS, pack, read_archive
@@ -38,7 +38,7 @@ from coverset.policies.compatibility import check_policy
 from coverset.policies.population import FORMAT as POPULATION_FORMAT
 from coverset.policies.population import Population, load_population
 from coverset.policy import Policy
-from coverset.runs.storage import DamagedFile, jsonable, load_tensors, write_bytes
+from coverset.runs.storage import DamagedFile, load_tensors, to_jsonable, write_bytes
 from coverset.types import Percept, PRNGKey, PyTree
 
 PLATFORMS = ("cpu", "cuda", "tpu")
@@ -59,11 +59,11 @@ def export_policy(
       The path of the file.
     """
     require_flatbuffers()
-    between("seat", seat, 0, 1)
+    check_between("seat", seat, 0, 1)
     environment = registry.make(env, **(env_parameters or {}))
     check_policy("policy", policy, environment, seat=seat)
-    parameters = registry.recorded_parameters(env, environment, env_parameters or {})
-    about = {"env": env, "env_parameters": jsonable(parameters), "seat": seat}
+    parameters = registry.parameters_to_record(env, environment, env_parameters or {})
+    about = {"env": env, "env_parameters": to_jsonable(parameters), "seat": seat}
     return write_exported(
         "path", Path(path), policy, (environment.observation_size, environment.num_actions[seat]), about
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from coverset.checks import one_of
+from coverset.checks import check_one_of
 from coverset.runs.directory import RunDirectory
 
 
@@ -38,7 +38,7 @@ def find_loggers(names: Sequence[str]) -> list[Callable[[], MetricsLogger]]:
 
 
 def _find(name: str) -> Callable[[], MetricsLogger]:
-    one_of("log", name, LOGGERS)
+    check_one_of("log", name, LOGGERS)
     place, package = LOGGERS[name]
     module, _, attribute = place.partition(":")
     try:

@@ -9,14 +9,14 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from coverset.checks import at_least, between, one_of
+from coverset.checks import check_at_least, check_between, check_one_of
 from coverset.envs import registry
 from coverset.evaluation.cross_play import cross_play
 from coverset.evaluation.robustness import EPISODES
 from coverset.evaluation.statistics import Interval, student_interval
 from coverset.partners import ROLES, Game, Group, Saved, check_is_no_path, find_group, read_saved
 from coverset.pipeline.generate import LARGEST_SEED
-from coverset.runs.storage import rounded
+from coverset.runs.storage import round_floats
 from coverset.runs.trust import check_record, is_trusted
 
 TRIALS = 128
@@ -50,7 +50,7 @@ class CrossPlay:
             "second": {"source": self.second.source, "policies": list(self.second.titles)},
             "trials": self.returns.shape[2],
             "episodes": self.returns.shape[3],
-            "mean_returns": rounded(self.means),
+            "mean_returns": round_floats(self.means),
             "low": [[cell["low"] for cell in row] for row in intervals],
             "high": [[cell["high"] for cell in row] for row in intervals],
         }
@@ -80,11 +80,11 @@ def crossplay(
       episodes: episodes of a trial, over which memories are kept.
       seed: what chance draws from.
     """
-    at_least("trials", trials, 1)
-    at_least("episodes", episodes, 1)
-    between("seed", seed, 0, LARGEST_SEED)
+    check_at_least("trials", trials, 1)
+    check_at_least("episodes", episodes, 1)
+    check_between("seed", seed, 0, LARGEST_SEED)
     for role in roles:
-        one_of("role", role, ROLES)
+        check_one_of("role", role, ROLES)
     names = (str(first), str(second))
     game = _find_game(env, env_parameters or {}, names)
     groups = [find_group(name, game, seat=seat, role=roles[seat]) for seat, name in enumerate(names)]
@@ -114,4 +114,4 @@ def _find_game(env: str | None, parameters: dict[str, Any], names: Sequence[str]
     for origin in origins:
         check_record(str(origin.file), origin.about)
     chosen = next((origin for origin in origins if is_trusted(origin.about)), origins[0])
-    return Game(registry.make_recorded(str(chosen.file), chosen.about), chosen.about)
+    return Game(registry.make_from_record(str(chosen.file), chosen.about), chosen.about)

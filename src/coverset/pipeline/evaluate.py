@@ -11,7 +11,7 @@ from coverset.adhoc.registry import agent_folder, learner_class, learner_name
 from coverset.envs.base import Environment
 from coverset.envs.extensions import best_response, heuristics
 from coverset.envs.oracle import Oracle
-from coverset.evaluation.cross_play import affordable_trials
+from coverset.evaluation.cross_play import limit_trials
 from coverset.evaluation.robustness import EPISODES, evaluate_agent
 from coverset.partners import (
     AGENT_FILE,
@@ -87,7 +87,7 @@ def evaluate(
 
 def default_trials(environment: Environment, episodes: int, partners: int) -> int:
     """Trials with each partner if nobody says."""
-    return affordable_trials(TRIALS, max(1, episodes) * environment.horizon, pairs=partners)
+    return limit_trials(TRIALS, max(1, episodes) * environment.horizon, pairs=partners)
 
 
 def _oracles(run: GenerationRun, held_out: Mapping[str, Policy], seat: int) -> dict[str, Oracle]:

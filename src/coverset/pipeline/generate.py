@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.stages import Wrapped
 
-from coverset.checks import at_least
+from coverset.checks import check_at_least
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.conformance import check_environment
@@ -26,9 +26,9 @@ from coverset.policies.population import save_population
 from coverset.policies.stacked import count_members
 from coverset.presets import resolve_generation
 from coverset.reports.records import read_run_summary
-from coverset.runs.directory import RunDirectory, threads, versions
+from coverset.runs.directory import RunDirectory, count_threads, versions
 from coverset.runs.storage import write_json
-from coverset.runs.trust import foreign_names, is_unsigned, key_path, note_named, signed
+from coverset.runs.trust import foreign_names, is_unsigned, key_path, note_named, sign_record
 from coverset.settings import GenerateSettings
 from coverset.teammates.method import Method
 from coverset.teammates.metrics import metrics_row
@@ -65,7 +65,7 @@ class Plan:
 
     def config(self, seed: int) -> dict[str, Any]:
         """The content of `config.json`, but for the seeds that train in one program with this one."""
-        return signed(
+        return sign_record(
             {
                 "command": "generate",
                 "env": self.environment_name,
@@ -76,7 +76,7 @@ class Plan:
                 "preset": self.preset,
                 "seed": seed,
                 "settings": asdict(self.settings),
-                "versions": {**versions(), "threads": threads()},
+                "versions": {**versions(), "threads": count_threads()},
             }
         )
 
@@ -97,7 +97,7 @@ def make_plan(
     """
     if isinstance(environment, str):
         name, environment = environment, registry.make(environment, **(env_parameters or {}))
-        parameters = registry.recorded_parameters(name, environment, env_parameters or {})
+        parameters = registry.parameters_to_record(name, environment, env_parameters or {})
     else:
         name, parameters = registry.class_name(environment), registry.parameters_of(environment)
         note_named(*foreign_names({"env": name, "env_parameters": parameters}))
@@ -148,7 +148,7 @@ def generate(
         check_environment(plan.environment, quick=True)
     check_seeds(seeds)
     loggers = find_loggers(logs)
-    at_least("checkpoint_seconds", checkpoint_seconds, 0)
+    check_at_least("checkpoint_seconds", checkpoint_seconds, 0)
     root = Path(out) if out is not None else default_directory(plan)
     _check_root(root, plan)
     directories = {seed: RunDirectory(root / f"seed-{seed}") for seed in seeds}
@@ -182,7 +182,7 @@ def _check_root(root: Path, plan: Plan) -> None:
     for path in sorted(root.glob("seed-*")):
         seed, run = path.name.removeprefix("seed-"), RunDirectory(path)
         if seed.isdecimal() and run.config_path.is_file():
-            run.check_same(plan.config(int(seed)), whatever=("seed",))
+            run.check_same_run(plan.config(int(seed)), ignored=("seed",))
 
 
 def default_directory(plan: Plan) -> Path:

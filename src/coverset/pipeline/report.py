@@ -17,7 +17,7 @@ from coverset.reports.document import make_document
 from coverset.reports.page import render_page
 from coverset.reports.records import AgentRecord, Content, RunRecord, UnreadableRun
 from coverset.reports.rendering import add_white_background, draw_png
-from coverset.runs.storage import MOST_LOG_BYTES, DamagedFile, parse_row, read_bytes, read_json, write_bytes
+from coverset.runs.storage import MAX_LOG_BYTES, DamagedFile, parse_row, read_bytes, read_json, write_bytes
 
 T = TypeVar("T")
 
@@ -154,7 +154,7 @@ def _rows(path: Path, check: Callable[[Content], None], problems: list[str]) -> 
     rows: list[Content] = []
 
     def read() -> None:
-        for number, line in enumerate(read_bytes(path, MOST_LOG_BYTES).split(b"\n")[:-1], start=1):
+        for number, line in enumerate(read_bytes(path, MAX_LOG_BYTES).split(b"\n")[:-1], start=1):
             row = parse_row(line, path, number)
             try:
                 rows.append(records.validate(row, check))
@@ -185,7 +185,7 @@ def _members(config: Content) -> tuple[str, ...]:
     if config["env"] not in registry.names():
         return ()
     try:
-        environment = registry.make_recorded("config.json", config)
+        environment = registry.make_from_record("config.json", config)
     except (ValueError, TypeError):
         return ()
     return tuple(environment.conventions[member] for member in coverage_set(environment))

@@ -22,7 +22,7 @@ from coverset.adhoc.saved import save_agent
 from coverset.adhoc.trainer import AgentMetrics, AgentState, AgentTrainer, training_schedule
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
-from coverset.evaluation.cross_play import affordable_trials, cross_play
+from coverset.evaluation.cross_play import cross_play, limit_trials
 from coverset.loggers.base import find_loggers
 from coverset.partners import AGENT_FILE, GenerationRun, find_partners, read_run, seed_directories
 from coverset.pipeline.loop import (
@@ -40,9 +40,9 @@ from coverset.policies.population import Population
 from coverset.policies.stacked import group_alike, stack
 from coverset.policy import Policy
 from coverset.presets import resolve_training
-from coverset.runs.directory import AgentDirectory, RunDirectory, threads, versions
-from coverset.runs.storage import rounded, write_json
-from coverset.runs.trust import signed
+from coverset.runs.directory import AgentDirectory, RunDirectory, count_threads, versions
+from coverset.runs.storage import round_floats, write_json
+from coverset.runs.trust import sign_record
 from coverset.settings import TrainSettings
 from coverset.types import PRNGKey, PyTree
 
@@ -78,7 +78,7 @@ class AgentPlan:
 
     def config(self, seed: int, generated: dict[str, Any]) -> dict[str, Any]:
         """The content of the agent's `config.json`, but for the seeds that train in one program with this one."""
-        return signed(
+        return sign_record(
             {
                 "command": "train",
                 "env": self.environment_name,
@@ -92,7 +92,7 @@ class AgentPlan:
                 "seat": self.seat,
                 "partners": list(self.partners),
                 "settings": asdict(self.settings),
-                "versions": {**versions(), "threads": threads()},
+                "versions": {**versions(), "threads": count_threads()},
             }
         )
 
@@ -198,7 +198,7 @@ def _fit_agents(
             continue
         if reporter.should_stop():
             raise Stopped(f"Stopped before seed {seed}; the run can be resumed.")
-        with agent.held():
+        with agent.hold_lock():
             key = jax.random.fold_in(jax.random.key(seed), AGENT_STREAM)
             policy = learner.fit(key, worlds[seed])
             _finish(plan, seed, agent, policy, worlds[seed].spec, env_steps=0, seconds=0.0)
@@ -260,7 +260,7 @@ class AgentJob(Job):
         seats = (agents, partners) if self.plan.seat == 0 else (partners, agents)
         horizon = self.plan.environment.horizon
         episodes = min(self.plan.settings.episodes_per_trial, max(1, HELD_OUT_STEPS // horizon))
-        trials = affordable_trials(HELD_OUT_TRIALS, episodes * horizon, pairs=len(self.seeds) * len(self.held_out))
+        trials = limit_trials(HELD_OUT_TRIALS, episodes * horizon, pairs=len(self.seeds) * len(self.held_out))
         played = cross_play(key, self.plan.environment, *seats, trials=trials, episodes=episodes)
         means = np.asarray(played.returns).mean(axis=(2, 3))
         return means.T if self.plan.seat == 0 else means
@@ -270,18 +270,18 @@ class AgentJob(Job):
         with np.errstate(invalid="ignore", divide="ignore"):
             by_partner = metrics.returns.sum(axis=1) / metrics.episodes.sum(axis=1)
             curve = metrics.returns.sum(axis=0) / metrics.episodes.sum(axis=0)
-        held_out = dict(zip(self.held_out, rounded(measured), strict=True)) if len(measured) else None
+        held_out = dict(zip(self.held_out, round_floats(measured), strict=True)) if len(measured) else None
         return {
             "chunk": chunk + 1,
             "update": (chunk + 1) * self.updates_per_chunk,
             "env_steps": (chunk + 1) * self.steps_per_chunk,
-            "mean_return": rounded(metrics.returns.sum() / max(1.0, metrics.episodes.sum())),
-            "returns_by_partner": rounded(by_partner),
-            "returns_by_episode": rounded(curve),
+            "mean_return": round_floats(metrics.returns.sum() / max(1.0, metrics.episodes.sum())),
+            "returns_by_partner": round_floats(by_partner),
+            "returns_by_episode": round_floats(curve),
             "held_out": held_out,
-            "held_out_return": rounded(measured.mean()) if len(measured) else None,
-            **{name: rounded(metrics.losses[name]) for name in SHARED_LOSSES if name in metrics.losses},
-            "learner": {name: rounded(x) for name, x in metrics.losses.items() if name not in SHARED_LOSSES},
+            "held_out_return": round_floats(measured.mean()) if len(measured) else None,
+            **{name: round_floats(metrics.losses[name]) for name in SHARED_LOSSES if name in metrics.losses},
+            "learner": {name: round_floats(x) for name, x in metrics.losses.items() if name not in SHARED_LOSSES},
         }
 
     def trouble(self, report: tuple[AgentMetrics, PyTree]) -> str | None:

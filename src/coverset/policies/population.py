@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coverset.checks import shown
+from coverset.checks import format_value
 from coverset.policies.actor import ActorPolicy
 from coverset.policies.saving import check_roles, fill_stacked, named_tensors, network_record, read_network_template
 from coverset.runs.storage import DamagedFile, check_fields, load_tensors, save_tensors
-from coverset.runs.trust import signed
+from coverset.runs.trust import sign_record
 
 FORMAT = "coverset population 2"
 
@@ -24,7 +24,7 @@ def save_population(path: Path, population: Population, metadata: dict[str, Any]
     roles = population._asdict()
     tensors = {name: x for role, policy in roles.items() for name, x in named_tensors(role, policy.network).items()}
     networks = {role: network_record(policy.kind, policy.spec) for role, policy in roles.items()}
-    save_tensors(path, tensors, signed({"format": FORMAT, **networks, **metadata}))
+    save_tensors(path, tensors, sign_record({"format": FORMAT, **networks, **metadata}))
 
 
 def load_population(path: str | Path) -> tuple[Population, dict[str, Any]]:
@@ -47,5 +47,5 @@ def check_format(path: Path, metadata: dict[str, Any], wanted: str) -> None:
     if isinstance(found, str) and found != wanted and found.rpartition(" ")[0] == wanted.rpartition(" ")[0]:
         raise DamagedFile(f"{path} was written by another version of coverset ('{found}'): generate or train it again.")
     if found != wanted:
-        raise DamagedFile(f"{path} holds {shown(found)} where '{wanted}' was expected.")
+        raise DamagedFile(f"{path} holds {format_value(found)} where '{wanted}' was expected.")
     check_fields(path, metadata, env=str, env_parameters=dict)

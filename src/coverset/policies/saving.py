@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from coverset.checks import describe_exception, shown
+from coverset.checks import describe_exception, format_value
 from coverset.policies.network import NETWORKS, Network, NetworkSpec, network_class
 from coverset.runs.storage import DamagedFile, check_fields
 from coverset.runs.trust import check_trusted
@@ -37,7 +37,9 @@ def fill_template(path: Path, role: str, tensors: Mapping[str, np.ndarray], temp
     wanted = {_name(role, place): leaf for place, leaf in places}
     for name in tensors:
         if name.partition(".")[0] == role and name not in wanted:
-            raise DamagedFile(f"{path} holds the tensor {shown(name)}, which the network that it describes does not have.")
+            raise DamagedFile(
+                f"{path} holds the tensor {format_value(name)}, which the network that it describes does not have."
+            )
     return jax.tree.unflatten(structure, [_fitting_tensor(path, name, tensors, leaf) for name, leaf in wanted.items()])
 
 
@@ -57,7 +59,7 @@ def check_roles(path: Path, tensors: Mapping[str, np.ndarray], roles: Sequence[s
     """Raise DamagedFile unless every tensor of a file belongs to one of the roles and is finite."""
     for name, tensor in tensors.items():
         if name.partition(".")[0] not in roles:
-            raise DamagedFile(f"{path} holds the tensor {shown(name)}, which belongs to nothing that was saved.")
+            raise DamagedFile(f"{path} holds the tensor {format_value(name)}, which belongs to nothing that was saved.")
         if np.issubdtype(tensor.dtype, np.floating) and not np.isfinite(tensor).all():
             raise DamagedFile(f"{path} holds weights that are not finite in {name}.")
 
@@ -96,7 +98,7 @@ def read_network_template(path: Path, metadata: Mapping[str, Any], record: Any) 
       ValueError: the class is not built in, and the user does not trust it.
     """
     if not isinstance(record, Mapping):
-        raise DamagedFile(f"{path} is damaged: a network must be described by an object, got {shown(record)}.")
+        raise DamagedFile(f"{path} is damaged: a network must be described by an object, got {format_value(record)}.")
     check_fields(
         path,
         dict(record),
@@ -112,7 +114,7 @@ def read_network_template(path: Path, metadata: Mapping[str, Any], record: Any) 
     spec = build_checked(NetworkSpec, values)
     sizes = (*spec.input_shape, spec.num_outputs, *spec.hidden_sizes, spec.memory_size)
     if len(sizes) > MOST_LAYERS or min(sizes) < 1 or max(sizes) > LARGEST_SIZE:
-        raise DamagedFile(f"{path} describes a network of sizes {shown(sizes)}.")
+        raise DamagedFile(f"{path} describes a network of sizes {format_value(sizes)}.")
     kind: str = record["kind"]
     if kind not in NETWORKS:
         check_trusted(str(path), metadata)

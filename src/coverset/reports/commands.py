@@ -15,7 +15,7 @@ from coverset.extending import is_installed
 from coverset.presets import resolve_generation, resolve_training, train_settings
 from coverset.reports.chapters import Chapter, MethodRuns
 from coverset.reports.records import Content
-from coverset.runs.storage import jsonable
+from coverset.runs.storage import to_jsonable
 from coverset.teammates.registry import METHODS
 
 
@@ -92,15 +92,16 @@ def _training_defaults(config: Content, env: str) -> dict[str, Any]:
 def _setting_options(config: Content, own: str, preset: Callable[[], dict[str, Any]]) -> list[str]:
     """Options for settings, shared ones and the method's or learner's `own`, that differ from the preset.
 
-    None if the preset no longer exists.
+    Own settings without a known default are all listed. None if the preset no longer exists.
     """
     try:
-        defaults = jsonable(preset())
+        defaults = to_jsonable(preset())
     except ValueError:
         return []
     words: list[str] = []
-    for name, value in {**config["settings"], **config.get(own, {})}.items():
-        if name in defaults and value != defaults[name]:
+    differing = {name: value for name, value in config["settings"].items() if value != defaults.get(name, value)}
+    for name, value in {**differing, **config.get(own, {})}.items():
+        if name not in defaults or value != defaults[name]:
             words += _format_option(name.replace("_", "-"), value)
     return words
 
@@ -115,7 +116,7 @@ def _format_option(name: str, value: Any) -> list[str]:
 def _environment_arguments(config: Content) -> list[str]:
     given: Mapping[str, Any] = config["env_parameters"]
     environment = _make_environment(config["env"], {})
-    defaults = {} if environment is None else jsonable(registry.parameters_of(environment))
+    defaults = {} if environment is None else to_jsonable(registry.parameters_of(environment))
     return [f"{name}={json.dumps(value)}" for name, value in given.items() if value != defaults.get(name)]
 
 
@@ -124,6 +125,6 @@ def _make_environment(name: str, parameters: Mapping[str, Any]) -> Environment |
     if name not in registry.names():
         return None
     try:
-        return registry.make_recorded("config.json", {"env": name, "env_parameters": parameters})
+        return registry.make_from_record("config.json", {"env": name, "env_parameters": parameters})
     except (ValueError, TypeError):
         return None

@@ -70,7 +70,15 @@ def shorten(text: str, length: int = 28) -> str:
 
 
 def draw_band(ax: Axes, band: Mapping[Any, Interval], label: str, colour: str, line: Any) -> None:
-    """Draw the mean over seeds as a line and its interval, if finite, as a band."""
+    """Draw the mean over seeds as a line and its interval, if finite, as a band.
+
+    Args:
+      ax: the axes to draw in.
+      band: intervals by x.
+      label: name in the legend.
+      colour: colour of line and band.
+      line: matplotlib line style.
+    """
     places = list(band)
     marker = "o" if len(places) <= 25 else None
     means = [interval.mean for interval in band.values()]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from coverset.checks import of_type
+from coverset.checks import check_type
 from coverset.runs.directory import RunDirectory
 from coverset.runs.storage import DamagedFile
 
@@ -203,7 +203,7 @@ def _require(content: Any, **fields: Any) -> None:
     for name, annotation in fields.items():
         if name not in content:
             raise ValueError(f"{name} is missing.")
-        of_type(name, content[name], annotation)
+        check_type(name, content[name], annotation)
 
 
 def _require_mappings(content: Content, *names: str) -> None:
@@ -213,7 +213,7 @@ def _require_mappings(content: Content, *names: str) -> None:
 
 
 def _check_square(name: str, matrix: Any, size: int, entries: Any = float) -> None:
-    of_type(name, matrix, tuple[tuple[entries, ...], ...])
+    check_type(name, matrix, tuple[tuple[entries, ...], ...])
     if size < 1 or len(matrix) != size or any(len(row) != size for row in matrix):
         raise ValueError(f"{name} must have {size} rows and columns.")
 

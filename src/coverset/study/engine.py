@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from coverset.pipeline.loop import Reporter, Stopped
-from coverset.runs.storage import InUse
+from coverset.runs.storage import InUseError
 from coverset.study.units import Unit
 
 
@@ -110,7 +110,7 @@ def attempt(unit: Unit, reporter: Reporter) -> UnitOutcome:
         state, error = UnitState.DONE, None
     except Stopped as stopped:
         state, error = UnitState.STOPPED, str(stopped)
-    except InUse as use:
+    except InUseError as use:
         state, error = UnitState.IN_USE, str(use)
     except Exception as failure:  # one failed unit must not end a study of several hours
         state, error = UnitState.FAILED, describe_failure(failure)

@@ -1,12 +1,13 @@
 """Plan a study: build its units, check them before any of them starts, and estimate how long they take."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from itertools import product
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from coverset.adhoc.registry import learner_class
-from coverset.checks import of_type, one_of
+from coverset.checks import check_one_of, check_type
 from coverset.pipeline.generate import check_seeds, run_name
 from coverset.settings import GenerateSettings, TrainSettings
 from coverset.study.units import Certification, Evaluation, Experiment, Generation, Training, Unit
@@ -39,6 +40,11 @@ def estimate(unit: Unit) -> Estimate:
         return Estimate(unit.name, "done", 0.0)
     left = unit.seconds_left()
     return Estimate(unit.name, "resumes" if unit.has_begun() else "to do", None if left is None else round(left, 1))
+
+
+def total_seconds(plan: Sequence[Estimate]) -> float:
+    """Estimated time left of all units whose time is known."""
+    return round(sum(row.seconds for row in plan if row.seconds is not None), 1)
 
 
 def plan_study(
@@ -77,17 +83,19 @@ def plan_study(
         "training": parse_overrides("training", training or {}, TrainSettings, *map(learner_class, learners)),
     }
     units: list[Unit] = []
-    for environment in dict.fromkeys(environments):
-        for method in dict.fromkeys(methods):
-            place = Path(out) / run_name(environment, method, preset)
-            own = select_overrides(overrides["generation"], GenerateSettings, method_class(method))
-            experiment = Experiment(environment, method, preset, tuple(seeds), place, own, overrides["training"])
-            units += [Generation(experiment), Certification(experiment)]
-            for learner in dict.fromkeys(learners):
-                units += [Training(experiment, learner), Evaluation(experiment, learner)]
+    for environment, method in product(dict.fromkeys(environments), dict.fromkeys(methods)):
+        place = Path(out) / run_name(environment, method, preset)
+        own = select_overrides(overrides["generation"], GenerateSettings, method_class(method))
+        experiment = Experiment(environment, method, preset, tuple(seeds), place, own, overrides["training"])
+        units += _experiment_units(experiment, dict.fromkeys(learners))
     for unit in units:
         unit.check()
     return units
+
+
+def _experiment_units(experiment: Experiment, learners: Iterable[str]) -> list[Unit]:
+    agents = [unit for learner in learners for unit in (Training(experiment, learner), Evaluation(experiment, learner))]
+    return [Generation(experiment), Certification(experiment), *agents]
 
 
 def check_out(out: Path) -> None:
@@ -100,8 +108,8 @@ def parse_overrides(name: str, given: Mapping[str, Any], *settings: Any) -> dict
     """Check names and types of overrides of these records of settings, and convert JSON lists to tuples."""
     types = {field.name: get_type_hints(record)[field.name] for record in settings for field in fields(record)}
     for key, value in given.items():
-        one_of(f"{name} setting", key, types)
-        of_type(key, value, types[key])
+        check_one_of(f"{name} setting", key, types)
+        check_type(key, value, types[key])
     return {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coverset.pipeline.report import write_report
-from coverset.runs.storage import InUse, lock
+from coverset.runs.storage import InUseError, lock_file
 from coverset.study.engine import LocalEngine, StudyEngine, StudyReporter, UnitOutcome, UnitState, describe_failure
 from coverset.study.planning import ENVIRONMENTS, METHODS, plan_study
 
@@ -77,7 +77,7 @@ def reproduce(
       The outcome of every unit. A failed unit is an outcome; only invalid arguments raise ValueError.
 
     Raises:
-      InUse: another `reproduce` is working on one of the experiments; nothing is started.
+      InUseError: another `reproduce` is working on one of the experiments; nothing is started.
     """
     chosen = {"learners": learners, "preset": preset, "seeds": seeds, "generation": generation, "training": training}
     units = plan_study(environments, methods=methods, out=out, **chosen)
@@ -94,16 +94,16 @@ def lock_experiment(place: Path) -> Iterator[None]:
     """Lock an experiment against other studies. The operating system releases the lock however the process ends.
 
     Raises:
-      InUse: another study holds the lock.
+      InUseError: another study holds the lock.
     """
     path = place / LOCK
     new = [directory for directory in (place, *place.parents) if not directory.exists()]
     place.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:
         try:
-            lock(file)
+            lock_file(file)
         except BlockingIOError as error:
-            raise InUse(
+            raise InUseError(
                 f"Another `coverset reproduce` is working in {place}: wait for it, or stop it. Nothing was started."
             ) from error
         try:

@@ -19,17 +19,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from coverset.checks import at_least, one_of, positive
+from coverset.checks import check_at_least, check_one_of, check_positive
 from coverset.envs.base import Environment
 from coverset.evaluation.conventions import coverage_set
-from coverset.evaluation.cross_play import affordable_trials, cross_play
+from coverset.evaluation.cross_play import cross_play, limit_trials
 from coverset.partners import read_run
 from coverset.pipeline.generate import check_seeds, run_name
 from coverset.policies.population import Population
 from coverset.policies.stacked import count_members
 from coverset.reports.records import read_run_summary
 from coverset.runs.directory import RunDirectory
-from coverset.runs.storage import rounded, write_json
+from coverset.runs.storage import round_floats, write_json
 from coverset.settings import GenerateSettings
 from coverset.study.engine import LocalEngine, StudyEngine, StudyReporter, UnitOutcome, UnitState
 from coverset.study.planning import check_out, parse_overrides
@@ -153,13 +153,13 @@ def tune(
 def _check_choices(
     method: str, alphas: Sequence[float], seeds: Sequence[int], refinements: int, generation: Mapping[str, Any]
 ) -> None:
-    one_of("method", method, METHODS)
+    check_one_of("method", method, METHODS)
     check_seeds(seeds)
-    at_least("refinements", refinements, 0)
+    check_at_least("refinements", refinements, 0)
     if not alphas:
         raise ValueError("alphas must hold at least one number, got none.")
     for alpha in alphas:
-        positive("alpha", alpha)
+        check_positive("alpha", alpha)
     if "alpha" in generation:
         raise ValueError("alpha is what is tuned: give --alphas instead of a setting.")
 
@@ -213,9 +213,9 @@ def _make_candidate(alpha: float, summaries: list[dict[str, Any]], regret: float
     return Candidate(
         alpha=alpha,
         coverage_found=float(np.mean([summary["coverage_found"] for summary in summaries])) if known else None,
-        regret=rounded(regret),
-        self_play=rounded(returns[:, own].mean()),
-        cross_play=rounded(returns[:, ~own].mean()),
+        regret=round_floats(regret),
+        self_play=round_floats(returns[:, own].mean()),
+        cross_play=round_floats(returns[:, ~own].mean()),
     )
 
 
@@ -233,7 +233,7 @@ def measure_regrets(environment: Environment, populations: Mapping[float, list[P
     for number, population in enumerate(everybody):
         key = jax.random.fold_in(jax.random.key(TUNING_STREAM), number)
         pairs = count_members(population.best_responses) * count_members(teammates)
-        trials = affordable_trials(TRIALS, environment.horizon, pairs=pairs)
+        trials = limit_trials(TRIALS, environment.horizon, pairs=pairs)
         played = cross_play(key, environment, population.best_responses, teammates, trials=trials)
         best.append(np.asarray(played.returns).mean(axis=(2, 3)).max(axis=0))
     regrets = (np.max(best, axis=0) - np.array(best)).mean(axis=1)

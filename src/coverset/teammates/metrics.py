@@ -6,9 +6,9 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from coverset.evaluation.conventions import member_names, members_found
-from coverset.evaluation.cross_play import named_gaps
-from coverset.runs.storage import rounded
+from coverset.evaluation.conventions import find_members, member_names
+from coverset.evaluation.cross_play import label_gaps
+from coverset.runs.storage import round_floats
 from coverset.teammates.trainer import Metrics, Trainer
 
 
@@ -26,23 +26,23 @@ def metrics_row(trainer: Trainer, chunk: int, metrics: Metrics, reported: dict[s
         counts = np.asarray(metrics.tally.conventions)
         shares = np.nan_to_num(counts / counts.sum(axis=-1, keepdims=True))
     cross = ~np.eye(*pair_returns.shape, dtype=bool)
-    members = members_found(trainer.environment, shares[0], shares[1])
+    members = find_members(trainer.environment, shares[0], shares[1])
     schedule, losses = trainer.schedule, metrics.losses
     values = np.asarray(metrics.pair_values)
     return {
         "chunk": chunk + 1,
         "update": (chunk + 1) * schedule.updates_per_chunk,
         "env_steps": (chunk + 1) * schedule.steps_per_chunk,
-        "self_play_return": rounded(_known_mean(np.diagonal(pair_returns))),
-        "cross_play_return": rounded(_known_mean(pair_returns[cross])),
+        "self_play_return": round_floats(_known_mean(np.diagonal(pair_returns))),
+        "cross_play_return": round_floats(_known_mean(pair_returns[cross])),
         "coverage_found": len(set(members) - {None}),
         "covers": member_names(trainer.environment, members),
-        "pair_returns": rounded(pair_returns),
-        "pair_values": rounded(values),
-        "gaps": named_gaps(values, trainer.settings.margin) if trainer.is_square else None,
-        "method": jax.tree.map(rounded, {**reported, **losses.method}),
-        "entropy": {"best_responses": rounded(losses.entropy[0]), "teammates": rounded(losses.entropy[1])},
-        "critic_loss": rounded(losses.critic),
+        "pair_returns": round_floats(pair_returns),
+        "pair_values": round_floats(values),
+        "gaps": label_gaps(values, trainer.settings.margin) if trainer.is_square else None,
+        "method": jax.tree.map(round_floats, {**reported, **losses.method}),
+        "entropy": {"best_responses": round_floats(losses.entropy[0]), "teammates": round_floats(losses.entropy[1])},
+        "critic_loss": round_floats(losses.critic),
         "restarted": np.flatnonzero(np.asarray(metrics.restarted)).tolist(),
     }
 

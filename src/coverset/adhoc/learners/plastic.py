@@ -20,8 +20,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from coverset.adhoc.learner import AgentSpec, FittedLearner, World
-from coverset.checks import at_least, positive
-from coverset.evaluation.cross_play import affordable_trials, cross_play
+from coverset.checks import check_at_least, check_positive
+from coverset.evaluation.cross_play import cross_play, limit_trials
 from coverset.policies.actor import ActorPolicy
 from coverset.policies.network import build_networks
 from coverset.policies.stacked import take_member
@@ -99,9 +99,9 @@ class Plastic(FittedLearner):
     """Added to every bin, so that no type is ever ruled out by one surprising episode."""
 
     def __post_init__(self) -> None:
-        at_least("bins", self.bins, 2)
-        at_least("simulated_episodes", self.simulated_episodes, 1)
-        positive("pseudo_count", self.pseudo_count)
+        check_at_least("bins", self.bins, 2)
+        check_at_least("simulated_episodes", self.simulated_episodes, 1)
+        check_positive("pseudo_count", self.pseudo_count)
 
     def build_policy(self, key: PRNGKey, spec: AgentSpec) -> PlasticPolicy:
         half = spec.best_responses
@@ -115,7 +115,7 @@ class Plastic(FittedLearner):
 
     def fit(self, key: PRNGKey, world: World) -> PlasticPolicy:
         pairs = self._check(world)
-        trials = affordable_trials(self.simulated_episodes, world.environment.horizon, pairs=pairs)
+        trials = limit_trials(self.simulated_episodes, world.environment.horizon, pairs=pairs)
         played = cross_play(key, world.environment, *world.population, trials=trials)
         returns = np.asarray(played.returns)[..., 0]
         edges = np.linspace(returns.min() - EDGE_SLACK, returns.max() + EDGE_SLACK, self.bins + 1)[1:-1]

@@ -53,7 +53,7 @@ class RecurrentNetwork(Network):
 
     def step(
         self, inputs: Float[Array, "*b d"], memory: PyTree, context: Float[Array, "..."] | float = 0.0
-    ) -> tuple[Float[Array, "*b o"], PyTree]:
+    ) -> tuple[Float[Array, "... o"], PyTree]:
         memory = self.advance(self.encoder(inputs, context), memory)
         return self.head(self.hidden(memory)), memory
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
 
-from coverset.runs.directory import usable_cpus
+from coverset.runs.directory import count_usable_cpus
 from coverset.study.engine import describe_failure
 
 CONNECT_SECONDS = 10
@@ -78,7 +78,7 @@ def _local_options(cpus: int | None, stack: ExitStack) -> dict[str, Any]:
     temporary = tempfile.TemporaryDirectory(prefix="coverset-ray-", dir=place, ignore_cleanup_errors=True)
     return {
         "address": "local",
-        "num_cpus": cpus or usable_cpus(),
+        "num_cpus": cpus or count_usable_cpus(),
         "include_dashboard": False,
         "object_store_memory": OBJECT_STORE_BYTES,
         "_node_ip_address": "127.0.0.1",

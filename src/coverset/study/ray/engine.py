@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from coverset.checks import at_least
+from coverset.checks import check_at_least
 from coverset.study.engine import (
     StudyEngine,
     StudyReporter,
@@ -42,12 +42,12 @@ class RayEngine(StudyEngine):
           retries: how many times a unit is rerun after its worker was lost.
         """
         if cpus is not None:
-            at_least("cpus", cpus, 1)
+            check_at_least("cpus", cpus, 1)
             if address is not None:
                 raise ValueError(
                     "cpus is for a local cluster; a cluster with an address uses the CPUs it was started with."
                 )
-        at_least("retries", retries, 0)
+        check_at_least("retries", retries, 0)
         self.address = address
         self.cpus = cpus
         self.retries = retries

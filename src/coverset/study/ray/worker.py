@@ -18,7 +18,7 @@ import jax
 
 from coverset.pipeline.loop import Reporter
 from coverset.runs import trust as trust_store
-from coverset.runs.directory import THREADS, threads, versions
+from coverset.runs.directory import THREADS, count_threads, versions
 from coverset.runs.trust import Grant
 from coverset.study.engine import UnitOutcome, UnitState, attempt
 from coverset.study.file_transfer import Changes, find_changes, read_snapshot, write_changes
@@ -48,7 +48,7 @@ class Conditions:
     def capture(cls, *, mark: str, one_machine: bool) -> "Conditions":
         """The conditions of this process."""
         cache = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
-        variables = {THREADS: threads(), FLAGS: os.environ.get(FLAGS, "")}
+        variables = {THREADS: count_threads(), FLAGS: os.environ.get(FLAGS, "")}
         return cls(versions(), variables, tuple(sys.path), cache if one_machine else None, mark, trust_store.grant())
 
     def adopt(self) -> None:

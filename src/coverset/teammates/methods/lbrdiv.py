@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from coverset.checks import at_least, finite
+from coverset.checks import check_at_least, check_finite
 from coverset.teammates.method import Method, Seen, World, gaps
 from coverset.types import PairMatrix, PRNGKey, Scalar
 
@@ -71,11 +71,11 @@ class LBRDiv(Method):
     """Value of every multiplier before training."""
 
     def __post_init__(self) -> None:
-        at_least("multiplier_interval", self.multiplier_interval, 1)
-        at_least("max_multiplier", self.max_multiplier, 0)
+        check_at_least("multiplier_interval", self.multiplier_interval, 1)
+        check_at_least("max_multiplier", self.max_multiplier, 0)
         for name in ("multiplier_learning_rate", "multiplier_growth_exponent", "initial_multiplier"):
-            at_least(name, getattr(self, name), 0)
-            finite(name, getattr(self, name))
+            check_at_least(name, getattr(self, name), 0)
+            check_finite(name, getattr(self, name))
 
     def init(self, key: PRNGKey, world: World) -> Multipliers:
         del key

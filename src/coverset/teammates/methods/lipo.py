@@ -6,7 +6,7 @@ tables of that appendix count it once, and so do we.
 
 from dataclasses import dataclass
 
-from coverset.checks import at_least, finite
+from coverset.checks import check_at_least, check_finite
 from coverset.teammates.method import ConstantWeights
 
 
@@ -18,8 +18,8 @@ class LIPO(ConstantWeights):
     """Weight of cross-play."""
 
     def __post_init__(self) -> None:
-        at_least("alpha", self.alpha, 0)
-        finite("alpha", self.alpha)
+        check_at_least("alpha", self.alpha, 0)
+        check_finite("alpha", self.alpha)
 
     def self_play_weight(self, population_size: int) -> float:
         del population_size
