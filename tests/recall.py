@@ -42,9 +42,7 @@ class Recall(Environment):
         time = state.time + 1
         last = time >= self.horizon
         named = jnp.all(actions == state.symbol)
-        return Outcome(
-            RecallState(state.symbol, time), jnp.where(last & named, 1.0, 0.0), last, jnp.bool_(False)
-        )
+        return Outcome(RecallState(state.symbol, time), jnp.where(last & named, 1.0, 0.0), last, jnp.bool_(False))
 
     def observe(self, state):
         shown = jax.nn.one_hot(state.symbol, self.symbols) * (state.time == 0)

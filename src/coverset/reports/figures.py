@@ -49,7 +49,9 @@ def cross_play_figure(summaries: list[dict[str, Any]]) -> Figure:
     """Draw heat maps of cross-play returns side by side, one per summary, on one colour scale."""
     rows, columns = np.shape(summaries[0]["cross_play"])
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(max(4.2, 1.5 + 0.62 * columns) * len(summaries), 2.4 + 0.55 * rows), layout="constrained")
+        figure = Figure(
+            figsize=(max(4.2, 1.5 + 0.62 * columns) * len(summaries), 2.4 + 0.55 * rows), layout="constrained"
+        )
         axes = figure.subplots(1, len(summaries), squeeze=False)[0]
         top = float(max(np.max(summary["cross_play"]) for summary in summaries))
         for ax, summary in zip(axes, summaries, strict=True):

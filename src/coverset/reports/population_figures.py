@@ -97,9 +97,7 @@ def cross_play_map(summary: Content, label: str, limits: tuple[float, float]) ->
                     color="#000001" if bright else "#ffffff")  # fmt: skip
         covers = [*summary["covers"], *[None] * rows][:rows]
         ax.set_xticks(range(columns), [str(n + 1) for n in range(columns)])
-        ax.set_yticks(
-            range(rows), [f"{n + 1}: {drawing.shorten(name or 'none', 14)}" for n, name in enumerate(covers)]
-        )
+        ax.set_yticks(range(rows), [f"{n + 1}: {drawing.shorten(name or 'none', 14)}" for n, name in enumerate(covers)])
         ax.set(xlabel="teammate", ylabel="best response")
         ax.set_title(f"{drawing.shorten(label)}, seed {summary['seed']}")
     return figure
