@@ -22,6 +22,7 @@ from coverset.pipeline.evaluate import default_trials
 from coverset.policies.actor import ActorPolicy, dense_policy
 from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population
+from coverset.settings import TrainSettings
 
 HORIZON = 100_000
 
@@ -66,20 +67,20 @@ def test_a_population_and_a_library_of_a_long_game(monkeypatch) -> None:
     found = measure_population(jax.random.key(0), game, population(game), margin=1.0, discount=0.99)
     assert found["episodes_per_pair"] == MIN_TRIALS
     assert found["cross_play"] == [[1.0, 1.0], [1.0, 1.0]]
-    assert steps.played == 4 * FEWEST_TRIALS * HORIZON
+    assert steps.played == 4 * MIN_TRIALS * HORIZON
     learner, pairs = plastic.Plastic(), population(game)
     spec = agent_spec(learner, game, TrainSettings(total_steps=1), 0, pairs)
     learner.fit(jax.random.key(0), World(game, pairs, PartnerPool((pairs.teammates,)), 0, spec))
-    assert steps.played == 2 * 4 * FEWEST_TRIALS * HORIZON
+    assert steps.played == 2 * 4 * MIN_TRIALS * HORIZON
 
 
 @pytest.mark.parametrize("name", ["matrix", "reaching", "weighted-reaching", "foraging"])
 def test_the_built_in_games_are_measured_as_ever(name: str) -> None:
     game = make(name)
     for size in (3, 4, 6, 16):
-        assert affordable_trials(TRIALS, game.horizon, pairs=size**2) == TRIALS
+        assert limit_trials(TRIALS, game.horizon, pairs=size**2) == TRIALS
         simulated = plastic.Plastic().simulated_episodes
-        assert affordable_trials(simulated, game.horizon, pairs=size**2) == simulated
+        assert limit_trials(simulated, game.horizon, pairs=size**2) == simulated
     assert default_trials(game, 20, 8) == 128
 
 
