@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import matplotlib as mpl
 import numpy as np
@@ -18,10 +19,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import coverset
-from coverset.presets import generate_settings
-from coverset.reports.drawing import INK, MUTED, STYLE, steps_axis
+from coverset.presets import resolve_generation
+from coverset.reports.drawing import INK, MUTED, STYLE, format_steps_axis
+from coverset.teammates.method import World
 from coverset.teammates.methods.lbrdiv import Multipliers, lagrangian_pair_weights
-from coverset.teammates.registry import make_rule
 
 IMAGES = Path(__file__).parent / "images"
 STEPS = 60_000
@@ -44,16 +45,18 @@ def train(out: Path, **smaller: Any) -> Path:
 
 def constraints(row: Row, field: str) -> np.ndarray:
     """Gaps or multipliers of both sets of constraints, [2, K, K]; the diagonals mean nothing and are 0."""
-    return np.nan_to_num(np.array([row[field][name] for name in Multipliers._fields], float))
+    found = row["method"][field] if field == "multipliers" else row[field]
+    return np.nan_to_num(np.array([found[name] for name in Multipliers._fields], float))
 
 
 def pair_weights(row: Row) -> dict[str, np.ndarray]:
     """The pair weights of every method under a title: constant ones, and L-BRDiv's in one row of its run."""
     found = {}
     for method, title in TITLES.items():
-        settings = generate_settings("matrix", method, "fast")
-        rule = make_rule(method, settings)
-        found[title.format(settings.alpha)] = np.asarray(rule.weights(rule.init(len(row["covers"]))))
+        settings, own = resolve_generation("matrix", method, "fast")
+        world = World(coverset.make("matrix"), settings, len(row["covers"]), len(row["covers"]))
+        alpha = getattr(own, "alpha", 0.0)
+        found[title.format(alpha)] = np.asarray(own.weights(own.init(jax.random.key(0), world)))
     learned = lagrangian_pair_weights(Multipliers(*jnp.array(constraints(row, "multipliers"))))
     return {**found, f"L-BRDiv, step {row['env_steps']:,}": np.asarray(learned)}
 
@@ -97,7 +100,7 @@ def constraints_picture(rows: list[Row]) -> Figure:
     slack.set(ylabel="smallest slack")
     push.set(ylabel="sum of multipliers")
     push.legend(loc="upper right", handlelength=1.6)
-    steps_axis(push, "environment steps")
+    format_steps_axis(push, "environment steps")
     return figure
 
 

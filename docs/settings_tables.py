@@ -1,5 +1,6 @@
-"""Two directives for docs/presets.md, whose tables are made of `coverset.presets` and `coverset.settings` when the site
-is built: `settings` lists all settings of a stage, and `presets` their values for one environment.
+"""Two directives for docs/reference/settings.md, whose tables are built from the code when the site is.
+
+`settings` lists all settings of a stage, a method or a learner, and `presets` their values for one environment.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,53 +12,58 @@ from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 from sphinx.pycode import ModuleAnalyzer
 
-from coverset.presets import PRESETS, generate_settings, train_settings
+from coverset.adhoc.registry import LEARNERS, learner_class
+from coverset.presets import PRESETS, resolve_generation, resolve_training
 from coverset.settings import GenerateSettings, TrainSettings
+from coverset.teammates.registry import METHODS, method_class
 
 STAGES = {"generate": GenerateSettings, "train": TrainSettings}
-TUNED = ("brdiv", "lipo")
-"""Methods with an alpha of their own in every environment."""
 
 
-def preset_settings(stage: str, environment: str, preset: str) -> GenerateSettings | TrainSettings:
-    """What a preset says about a stage, whatever the method."""
-    if stage == "train":
-        return train_settings(environment, preset)
-    return generate_settings(environment, "lbrdiv", preset)
+def settings_class(name: str) -> Any:
+    """The record of settings of a stage, a method or a learner."""
+    return STAGES.get(name) or (method_class(name) if name in METHODS else learner_class(name))
 
 
-def setting_rows(stage: str) -> list[list[str]]:
-    """Every setting of a stage: name, default, meaning."""
-    record = STAGES[stage]
-    meanings = ModuleAnalyzer.for_module(record.__module__).find_attr_docs()
+def setting_rows(name: str) -> list[list[str]]:
+    """Every setting of a stage, a method or a learner: name, default, meaning."""
+    record = settings_class(name)
+    meanings: dict[str, list[str]] = {}
+    for owner in reversed(record.__mro__[:-1]):
+        docs = ModuleAnalyzer.for_module(owner.__module__).find_attr_docs()
+        meanings |= {field: text for (cls, field), text in docs.items() if cls == owner.__name__}
     return [
-        [f"`{field.name}`", written(field.default), " ".join(meanings[record.__name__, field.name]).strip()]
-        for field in fields(record)
+        [f"`{field.name}`", written(field.default), " ".join(meanings[field.name]).strip()] for field in fields(record)
     ]
 
 
 def preset_rows(stage: str, environment: str) -> list[list[str]]:
-    """Settings of which a preset says something else than the default, with the value in every preset."""
-    chosen = [preset_settings(stage, environment, preset) for preset in PRESETS]
-    rows = []
-    for field in fields(STAGES[stage]):
-        values = [getattr(settings, field.name) for settings in chosen]
-        if field.name != "alpha" and any(value != field.default for value in values):
-            rows.append([f"`{field.name}`", *map(written, values)])
-    return rows + (method_rows(environment) if stage == "generate" else [])
-
-
-def method_rows(environment: str) -> list[list[str]]:
-    """The weight of cross-play, for every method that needs one, and what else is tuned for a method."""
-    rows = []
-    for method in TUNED:
-        own = [generate_settings(environment, method, preset) for preset in PRESETS]
-        shared = [preset_settings("generate", environment, preset) for preset in PRESETS]
-        for field in fields(GenerateSettings):
-            values = [getattr(settings, field.name) for settings in own]
-            if field.name == "alpha" or values != [getattr(settings, field.name) for settings in shared]:
-                rows.append([f"`{field.name}` of {method}", *map(written, values)])
+    """Settings for which a preset differs from the default, with the value in every preset."""
+    resolve, names = (resolve_generation, METHODS) if stage == "generate" else (resolve_training, LEARNERS)
+    first, *others = names
+    chosen = {name: [resolve(environment, name, preset) for preset in PRESETS] for name in names}
+    rows = differing_rows(STAGES[stage], [settings for settings, _ in chosen[first]])
+    for name in names:
+        rows += differing_rows(settings_class(name), [own for _, own in chosen[name]], f" of {name}")
+    for name in others:
+        values = [settings for settings, _ in chosen[name]]
+        rows += [row for row in differing_rows(STAGES[stage], values, f" of {name}") if not repeats(row, rows)]
     return rows
+
+
+def differing_rows(record: Any, chosen: Sequence[Any], suffix: str = "") -> list[list[str]]:
+    """One row for every field that has another value than its default in some preset."""
+    rows = []
+    for field in fields(record):
+        values = [getattr(settings, field.name) for settings in chosen]
+        if any(value != field.default for value in values):
+            rows.append([f"`{field.name}`{suffix}", *map(written, values)])
+    return rows
+
+
+def repeats(row: Sequence[str], rows: Iterable[Sequence[str]]) -> bool:
+    """Whether the same setting has the same values in a row without a method's name."""
+    return [row[0].partition(" of ")[0], *row[1:]] in rows
 
 
 def written(value: Any) -> str:
@@ -93,7 +99,7 @@ def inline(text: str) -> list[nodes.Node]:
 
 
 class Settings(Directive):
-    """```{settings} STAGE```: all its settings."""
+    """```{settings} NAME```: all settings of a stage, a method or a learner."""
 
     required_arguments = 1
 

@@ -30,28 +30,33 @@ from safetensors import safe_open
 from safetensors.numpy import save
 
 import toy_run
-from coverset.adhoc.agent import AdHocPolicy, MemoryNetwork
-from coverset.adhoc.plastic import PlasticPolicy
+from coverset.adhoc.learner import AdHocPolicy, agent_spec
+from coverset.adhoc.learners.plastic import Plastic, PlasticPolicy
+from coverset.adhoc.registry import make_learner
 from coverset.adhoc.saved import load_agent_policy, save_agent
-from coverset.cli.main import _sentence
+from coverset.cli.main import _format_error
 from coverset.cli.tables import print_summaries
+from coverset.envs.matrix import MatrixGame
 from coverset.exported.file import load_saved
-from coverset.partners import check_fits, load_stacked, read_run
+from coverset.partners import Game, check_fits, find_group, read_run
 from coverset.pipeline.certify import _read as read_to_certify
 from coverset.pipeline.generate import make_plan
 from coverset.pipeline.loop import Clock, seed_groups
 from coverset.pipeline.report import make_document, read_study
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.actor import dense_policy
+from coverset.policies.networks.dense import MLP
+from coverset.policies.networks.recurrent import LSTM
 from coverset.policies.population import Population, load_population, save_population
 from coverset.policy import Policy
-from coverset.reports.records import run_summary
+from coverset.reports.records import read_run_summary
 from coverset.runs.directory import RunDirectory, to_tensors
 from coverset.runs.storage import DamagedFile, load_tensors, write_json
+from coverset.settings import TrainSettings
 from coverset.studio.catalogue import Catalogue
 from coverset.studio.files import SafeDirectory
 from coverset.studio.recordings import RecordingStore
 from coverset.studio.records import RunRecords
-from coverset.study.speeds import recorded_speed
+from coverset.study.time_estimates import find_recorded_speed
 from coverset.study.units import Evaluation, Experiment
 from coverset.types import Percept
 from reports.synthetic import write_agent, write_rows, write_run
@@ -80,13 +85,18 @@ def make_study(root: Path) -> None:
     state = jax.tree.map(lambda leaf: jnp.asarray(np.zeros(leaf.shape, leaf.dtype)), raw_shapes(state_shapes()))
     RunDirectory(seed).save_checkpoint(CHUNK, to_tensors(state))
     about = {"env": "matrix", "env_parameters": config["env_parameters"], "seat": 0, "seed": 0}
-    for learner, reads, gates in (("rl2", 1 + 3 + 2, 4 * 3), ("feedforward", 1, 3)):
-        recurrent = jnp.asarray(numbers(3, gates))
-        actor = MemoryNetwork(network(reads, 4, gates), recurrent, network(3, 3), learner == "rl2")
-        save_agent(seed / learner / "agent.safetensors", AdHocPolicy(actor, 3, 0.5), about)
-    library = NetworkPolicy(network(1, 4, 3, stacked=(2,)))
+    library = dense_policy(network(1, 4, 3, stacked=(2,)))
     save_population(seed / "policies.safetensors", Population(library, library), about)
-    save_agent(agent / "agent.safetensors", PlasticPolicy(library, jnp.arange(3.0), jnp.zeros((2, 2, 4))), about)
+    settings = TrainSettings(total_steps=1, hidden_sizes=(4,), memory_size=3, reward_scale=0.5)
+    recurrent = LSTM(network(1 + 3 + 2, 4, 4 * 3), jnp.asarray(numbers(3, 4 * 3)), network(3, 3))
+    for name, actor in (("rl2", recurrent), ("feedforward", network(1, 4, 3, 3))):
+        learner = make_learner(name, {})
+        spec = agent_spec(learner, MatrixGame(), settings, 0)
+        save_agent(seed / name / "agent.safetensors", AdHocPolicy(actor, learner, spec), learner, spec, about)
+    plastic = Plastic(bins=4)
+    spec = agent_spec(plastic, MatrixGame(), settings, 0, Population(library, library))
+    policy = PlasticPolicy(library, jnp.arange(3.0), jnp.zeros((2, 2, 4)))
+    save_agent(agent / "agent.safetensors", policy, plastic, spec, about)
     episode = {"actions": [[0, 1], [2, 2]], "rewards": [0.0, 6.0], "return": 6.0, "oracle": 10.0}
     recording = {"format": "coverset recording 1", **about, "env_version": 1, "partner": {"name": "H1"}}
     write_json(root / "recordings" / f"{RECORDING}.json", {**recording, "planned_episodes": 1, "episodes": [episode]})
@@ -149,7 +159,7 @@ class Loaders:
             **{
                 f"{SEED}/{learner}/agent.safetensors": (
                     lambda path=seed / learner / "agent.safetensors": try_agent(*load_agent_policy(path)),
-                    lambda path=seed / learner: load_stacked(path, environment, seat=0),
+                    lambda path=seed / learner: find_group(str(path), Game(environment, config), seat=0),
                 )
                 for learner in ("rl2", "feedforward", "plastic")
             },
@@ -159,18 +169,18 @@ class Loaders:
                 lambda: read_to_certify(seed),
                 lambda: run.check_claim(config, resume=True),
                 lambda: seed_groups({0: run}, 1),
-                lambda: run.other_conditions(config),
+                lambda: run.describe_version_changes(config),
                 *pages,
             ),
             f"{SEED}/summary.json": (
                 lambda: show_summary(run),
-                lambda: recorded_speed(self.root / "matrix", "matrix", "fast"),
+                lambda: find_recorded_speed(self.root / "matrix", "matrix", "fast"),
                 *pages,
             ),
             f"{SEED}/metrics.jsonl": (run.rows, lambda: run.rewind(CHUNK, 2), *pages),
             f"{SEED}/timing.json": (lambda: Clock([seed / "timing.json"], 1.0, lambda sentence: None),),
             f"{SEED}/certificate.json": pages,
-            f"{SEED}/plastic/config.json": (lambda: agent.check_same(config), *pages),
+            f"{SEED}/plastic/config.json": (lambda: agent.check_same_run(config), *pages),
             f"{SEED}/plastic/summary.json": (agent.summary, *pages),
             f"{SEED}/plastic/evaluation.json": (lambda: Evaluation(experiment, "plastic").seeds_left(), *pages),
             f"recordings/{RECORDING}.json": (lambda: self.recordings().load(RECORDING), self.list_recordings),
@@ -200,7 +210,7 @@ class Loaders:
 def show_summary(run: RunDirectory) -> None:
     """What `generate` prints of a run that is done."""
     with redirect_stdout(io.StringIO()):
-        print_summaries([run_summary(run)])
+        print_summaries([read_run_summary(run)])
 
 
 def try_agent(policy: Policy, about: dict[str, Any]) -> None:
@@ -224,7 +234,7 @@ def wrong_end(read: Callable[[], Any], path: Path) -> str | None:
     try:
         read()
     except USER_ERRORS as error:
-        sentence = _sentence(error)
+        sentence = _format_error(error)
         if not sentence.endswith(".") or len(sentence) > 1500:
             return f"{type(error).__name__}: {sentence[:300]}"
         if isinstance(error, DamagedFile) and path.name not in sentence and path.parent.name not in sentence:

@@ -1,4 +1,4 @@
-"""A studio that listens on loopback in a thread of the tests, and a client that speaks to it by hand."""
+"""A studio served on loopback in a thread, and a plain HTTP client for it."""
 
 import contextlib
 import http.client
@@ -44,7 +44,7 @@ class Served(contextlib.AbstractContextManager["Served"]):
         return f"http://localhost:{self.port}/"
 
     def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
-        """One request on a connection of its own. Underscores in header names stand for dashes."""
+        """Send one request on a new connection. Underscores in header names become dashes."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -62,10 +62,12 @@ class Served(contextlib.AbstractContextManager["Served"]):
         return self.ask("POST", path, json.dumps(message).encode(), **{"content_type": "application/json", **headers})
 
     def raw(self, data: bytes) -> bytes:
-        """Send bytes as they are, and read what comes until the server closes the connection."""
+        """Send raw bytes, and read until the server closes the connection."""
         received = b""
         with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may hang up before it has read all
+            with contextlib.suppress(
+                BrokenPipeError, ConnectionResetError
+            ):  # the server may close before it has read everything
                 connection.sendall(data)
             with contextlib.suppress(ConnectionResetError):
                 while part := connection.recv(65536):

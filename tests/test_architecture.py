@@ -15,7 +15,7 @@ MOST_LINES = 450
 LAYERS = (
     ("types",),
     ("checks",),
-    ("policy", "settings"),
+    ("extending", "policy", "settings"),
     ("runs.storage",),
     ("runs.trust",),
     ("runs",),
@@ -24,13 +24,13 @@ LAYERS = (
     ("envs.extensions",),
     ("envs.foraging", "envs.matrix", "envs.reaching", "envs.conformance"),
     ("envs.registry", "envs"),
-    ("presets",),
     ("solver",),
     ("policies",),
     ("learning",),
     ("evaluation",),
     ("certificates",),
     ("teammates", "adhoc"),
+    ("presets",),
     ("exported",),
     ("reports",),
     ("adapters", "loggers"),
@@ -67,7 +67,7 @@ MAY_IMPORT = {
     "coverset.types": (),
     "coverset.checks": ("types",),
     "coverset.teammates.method": ("types", "checks"),
-    "coverset.teammates.methods": ("types", "teammates.method"),
+    "coverset.teammates.methods": ("types", "checks", "teammates.method"),
 }
 """Packages that keep to less than all that stands above them."""
 

@@ -139,6 +139,6 @@ def test_a_log_that_is_no_file_is_named(study: Path, tmp_path: Path, kind) -> No
     log = RunDirectory(tmp_path / "run").metrics_path
     log.unlink()
     os.mkfifo(log) if kind == "pipe" else log.mkdir()
-    for read in (RunDirectory.rows, RunDirectory.whole_rows, lambda run: run.rewind(1, 1)):
+    for read in (RunDirectory.rows, RunDirectory.count_intact_rows, lambda run: run.rewind(1, 1)):
         with pytest.raises(DamagedFile, match=r"metrics\.jsonl must be a file"):
             read(RunDirectory(tmp_path / "run"))

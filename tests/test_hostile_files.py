@@ -9,24 +9,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import pytest
 
 import coverset
 import toy_run
-from coverset.adhoc.agent import AdHocPolicy, create_actor
-from coverset.adhoc.saved import save_agent
 from coverset.cli.main import COMMANDS, run
 from coverset.envs.extensions import heuristics
 from coverset.envs.matrix import MatrixGame
-from coverset.envs.registry import make_recorded
+from coverset.envs.registry import make_from_record
 from coverset.exported.file import export_policy
 from coverset.partners import find_partner, read_run
-from coverset.policies.population import load_population, save_population
 from coverset.runs import trust as trust_store
+from coverset.runs.storage import load_tensors, save_tensors
 from coverset.studio import replays, trials  # noqa: F401  in threads the tests' import hook trips over ast.parse
 from coverset.studio.files import SafeDirectory
 from coverset.studio.recordings import FORMAT, RecordingStore
+from saved_agents import make_spec, write_untrained
 from studio_client import Served
 
 READS_NO_FILES = {"bench"}
@@ -73,7 +71,7 @@ def hostile_records(marker: Path) -> dict[str, dict[str, Any]]:
         "run": {"env": "subprocess:run", "env_parameters": {"args": ["touch", str(marker)]}},
         "import": {"env": "hostile_module:Game", "env_parameters": {}},
         "no-colon": {"env": "hostile_module", "env_parameters": {}},
-        "own-function": {"env": "coverset.envs.registry:make_recorded", "env_parameters": {"record": system}},
+        "own-function": {"env": "coverset.envs.registry:make_from_record", "env_parameters": {"record": system}},
         "parallel": adapted("pettingzoo:from_parallel", environment="hostile_module:Game"),
         "parallel-class": adapted("pettingzoo:FromParallel", environment="os:system", arguments=[["command", touch]]),
         "parallel-no-colon": adapted("pettingzoo:from_parallel", environment="hostile_module"),
@@ -109,16 +107,21 @@ def replace_about(source: Path, target: Path, record: dict[str, Any]) -> None:
 
 
 def write_agent(path: Path, record: dict[str, Any]) -> None:
-    actor = create_actor(jax.random.key(0), 1, 3, (4,), 4, recurrent=True)
-    save_agent(path / "agent.safetensors", AdHocPolicy(actor, 3, 1.0), {"learner": "rl2", "seat": 0, **record})
+    write_untrained(path / "agent.safetensors", {"env": "matrix", "env_parameters": {}}, make_spec())
+    replace_metadata(path / "agent.safetensors", record)
+
+
+def replace_metadata(path: Path, record: dict[str, Any]) -> None:
+    """Let a file of policies say something else, as somebody without the user's key would write it."""
+    tensors, about = load_tensors(path)
+    save_tensors(path, tensors, {**about, **record})
 
 
 def make_hostile(seed: Path, record: dict[str, Any]) -> None:
     """Let every file of a seed name another environment."""
     config = json.loads((seed / "config.json").read_text()) | record
     (seed / "config.json").write_text(json.dumps(config))
-    population, about = load_population(seed / "policies.safetensors")
-    save_population(seed / "policies.safetensors", population, about | record)
+    replace_metadata(seed / "policies.safetensors", record)
     summary = json.loads((seed / "summary.json").read_text()) | record
     (seed / "summary.json").write_text(json.dumps(summary))
     write_agent(seed / "rl2", record)
@@ -171,7 +174,7 @@ def planted(tmp_path_factory) -> Hostile:
 def hostile(planted: Hostile, monkeypatch) -> Iterator[Hostile]:
     """The files with their module within reach, and the signature of an honest run of this user's copied into them."""
     monkeypatch.syspath_prepend(planted.marker.parent)
-    signature = trust_store.signed({"env": "honest_module:Game", "env_parameters": {}})["signature"]
+    signature = trust_store.sign_record({"env": "honest_module:Game", "env_parameters": {}})["signature"]
     (case,) = [case for case in planted.cases if case.name == "signature-of-another"]
     record = hostile_records(planted.marker)[case.name] | {"signature": signature}
     make_hostile(case.run / "seed-0", record)
@@ -285,7 +288,7 @@ USES: dict[str, Callable[[Case], Any]] = {
     "evaluate": lambda case: coverset.evaluate(case.run),
     "certify": lambda case: coverset.certify(case.run),
     "crossplay": lambda case: coverset.crossplay(case.run / "seed-0", "heuristics"),
-    "recording": lambda case: make_recorded("The recording", LOADERS["recordings"](case)),
+    "recording": lambda case: make_from_record("The recording", LOADERS["recordings"](case)),
 }
 """Functions that do."""
 
@@ -300,6 +303,37 @@ def test_no_loader_runs_what_a_file_names(hostile: Hostile) -> None:
                 use(case)
             assert str(refused.value).count("\n") <= 1, f"{name} {case.name}"
             hostile.assert_nothing_ran(f"{name} {case.name}")
+
+
+LEARNER = {"learner": "hostile_module:Learner", "signature": "00"}
+
+
+def test_no_learner_that_a_file_names_is_imported(planted: Hostile, tmp_path: Path, monkeypatch, capsys) -> None:
+    """The rest of the run is honest; the agent says that it was made by code of somebody else."""
+    monkeypatch.syspath_prepend(planted.marker.parent)
+    toy_run.untrained(tmp_path / "seed-0", "matrix")
+    agent = tmp_path / "seed-0" / "rl2"
+    write_agent(agent, LEARNER)
+    (agent / "config.json").write_text(json.dumps(json.loads((tmp_path / "seed-0/config.json").read_text()) | LEARNER))
+    short = ["--trials", "2", "--episodes", "1"]
+    for words in (
+        ["evaluate", str(tmp_path), *short],
+        ["evaluate", str(tmp_path), "--partners", str(agent), *short],
+        ["train", str(tmp_path), "--learner", "plastic", "--partners", str(agent)],
+        ["crossplay", str(agent), "heuristics", *short],
+        ["crossplay", "heuristics", str(agent), "--env", "matrix", *short],
+        ["export", str(agent)],
+    ):
+        assert run(words) == 2, words
+        printed = capsys.readouterr()
+        assert "would import 'hostile_module:Learner'" in printed.err
+        assert printed.err.count("\n") == 1
+        planted.assert_nothing_ran(" ".join(words))
+    assert run(["report", str(tmp_path)]) == 0
+    with Served(tmp_path) as studio:
+        trial = {"run": "seed-0", "partner": "agent:rl2", "episodes": 1, "seed": 0}
+        assert studio.post("/api/trials", trial).status in (400, 422)
+    planted.assert_nothing_ran("report and studio")
 
 
 def test_the_walk_would_notice(hostile: Hostile, capsys) -> None:

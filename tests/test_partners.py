@@ -5,15 +5,14 @@ import shutil
 from pathlib import Path
 
 import jax
+import numpy as np
 import pytest
 
-from coverset.adhoc.agent import AdHocPolicy, create_actor
-from coverset.adhoc.saved import save_agent
 from coverset.cli.main import run
-from coverset.evaluation.cross_play import member_count
-from coverset.exported.file import export_agent
-from coverset.partners import find_partner, other_seeds, read_run, seed_directories
-from coverset.pipeline.sides import find_saved, make_side
+from coverset.partners import Game, find_group, find_member, find_partner, other_seeds, read_run, seed_directories
+from coverset.pipeline.export import export_agent
+from coverset.policies.stacked import count_members
+from saved_agents import make_spec, write_untrained
 from toy_run import untrained
 
 ONE_SIDED = {"payoffs": [[3.0, 0.0], [1.0, 2.0]]}
@@ -26,8 +25,7 @@ def write_agent(path: Path, *, seat: int = 0, env_version: int = 1) -> Path:
     config = json.loads((path.parent / "config.json").read_text())
     about = {name: config[name] for name in ("env", "env_parameters")}
     num_actions = len(about["env_parameters"]["payoffs"])
-    actor = create_actor(jax.random.key(0), 1, num_actions, (4,), 4, recurrent=True)
-    save_agent(path / "agent.safetensors", AdHocPolicy(actor, num_actions, 1.0), {**about, "seat": seat})
+    write_untrained(path / "agent.safetensors", {**about, "seat": seat}, make_spec(1, num_actions))
     (path / "config.json").write_text(json.dumps({**config, "command": "train", "env_version": env_version}))
     return path
 
@@ -106,7 +104,7 @@ def test_an_agent_keeps_to_its_seat_where_seats_differ(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="was trained for seat 0, and the seats of 'matrix' are not alike"):
         find_partner(here, agent, seat=1)
     with pytest.raises(ValueError, match="was trained for seat 0, and the seats of 'matrix' are not alike"):
-        make_side(agent, find_saved(agent), here.config, here.environment, seat=1, role="teammates")
+        find_group(agent, Game(here.environment, here.config), seat=1)
 
 
 def test_an_agent_takes_the_other_seat_where_seats_are_alike(matrix: Path) -> None:
@@ -141,7 +139,7 @@ def test_heuristics_are_met_by_their_names_and_with_their_oracles(matrix: Path, 
 
 def test_an_unknown_learner_is_told_the_known(matrix: Path, capsys) -> None:
     sentence = refusal(capsys, "evaluate", matrix, "--learner", "rl3")
-    assert "learner must be one of feedforward, plastic, rl2, got 'rl3'. Did you mean 'rl2'?" in sentence
+    assert "learner must be rl2, feedforward, plastic or module:Class, got 'rl3'. Did you mean 'rl2'?" in sentence
     assert f"coverset train {matrix} --learner plastic" in refusal(capsys, "evaluate", matrix, "--learner", "plastic")
 
 
@@ -154,10 +152,8 @@ def misfits(tmp_path_factory) -> dict[tuple[str, str], Path]:
     """Agents of other shapes than the game they name, exported and saved."""
     root, found = tmp_path_factory.mktemp("misfits"), {}
     for wrong, (reads, chooses) in MISFITS.items():
-        actor = create_actor(jax.random.key(0), reads, chooses, (4,), 4, recurrent=True)
         file = root / wrong / "agent.safetensors"
-        about = {"env": "matrix", "env_parameters": {}, "seat": 0, "learner": "rl2"}
-        save_agent(file, AdHocPolicy(actor, chooses, 1.0), about)
+        write_untrained(file, {"env": "matrix", "env_parameters": {}}, make_spec(reads, chooses))
         found[wrong, "saved"], found[wrong, "exported"] = file, export_agent(file)
     return found
 
@@ -184,11 +180,11 @@ def test_agents_of_another_shape_are_refused(
 def test_files_of_policies_are_known_by_what_is_in_them(matrix: Path) -> None:
     here = read_run(matrix / "seed-0")
     population = shutil.copy(matrix / "seed-1" / "policies.safetensors", matrix / "pop.bin")
-    assert member_count(find_partner(here, str(population), seat=1)) == 2
+    assert count_members(find_partner(here, str(population), seat=1)) == 2
     agent = shutil.copy(matrix / "seed-0" / "rl2" / "agent.safetensors", matrix / "policies.safetensors")
-    assert member_count(find_partner(here, str(agent), seat=1)) == 1
+    assert count_members(find_partner(here, str(agent), seat=1)) == 1
     exported = export_agent(matrix / "seed-0" / "rl2", matrix / "other" / "policies.safetensors")
-    assert member_count(find_partner(here, str(exported), seat=1)) == 1
+    assert count_members(find_partner(here, str(exported), seat=1)) == 1
 
 
 def test_files_that_are_cut_off_or_missing_are_told(matrix: Path, misfits, capsys) -> None:
@@ -207,3 +203,28 @@ def test_files_that_are_cut_off_or_missing_are_told(matrix: Path, misfits, capsy
 def test_an_agent_of_another_shape_is_not_evaluated(matrix: Path, misfits: dict[tuple[str, str], Path], capsys) -> None:
     shutil.copy(misfits["actions", "saved"], matrix / "seed-0" / "rl2")
     assert "chooses among 4 actions, but seat 0 has 1 and 3" in refusal(capsys, "evaluate", matrix, "--seeds", "0")
+
+
+def test_members_are_counted_from_1_wherever_they_are_named(matrix: Path) -> None:
+    here = read_run(matrix / "seed-0")
+    title, policy = find_member(here.population, "best-responses", 2)
+    assert title == "best response 2"
+    for one, stacked in zip(jax.tree.leaves(policy), jax.tree.leaves(here.population.best_responses), strict=True):
+        np.testing.assert_array_equal(one, stacked[1])
+    group = find_group("teammates", Game(here.environment, here.config, here), seat=1)
+    assert group.titles == ("teammate 1", "teammate 2")
+    everybody = find_group(str(matrix), Game(here.environment, here.config), seat=1)
+    assert everybody.titles[::3] == ("seed-0 teammate 1", "seed-1 teammate 2")
+    for number in (0, 3):
+        with pytest.raises(ValueError, match=f"teammate must lie between 1 and 2, got {number}"):
+            find_member(here.population, "teammates", number)
+
+
+def test_an_unknown_name_is_told_all_that_the_game_knows(matrix: Path) -> None:
+    here = read_run(matrix / "seed-0")
+    with pytest.raises(ValueError, match=r"teammates, best-responses, other-seeds, heuristics, H1, .*, a path or"):
+        find_partner(here, "nobody", seat=1)
+    with pytest.raises(ValueError, match=r"got 'teammate'\. Did you mean 'teammates'"):
+        find_partner(here, "teammate", seat=1)
+    with pytest.raises(ValueError, match=r"A policy must be heuristics, H1, .*, got 'teammates'"):
+        find_group("teammates", Game(here.environment, here.config), seat=1)

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import pytest
 
-from coverset.presets import generate_settings, train_settings
+from coverset.presets import resolve_generation, train_settings
 
 ENVIRONMENTS = ("matrix", "reaching", "weighted-reaching", "foraging")
 """The tables' columns: RPM, CR, WCR, LBF."""
@@ -22,6 +22,8 @@ GENERATION = {
     "entropy": (1e-3, 5e-3, 5e-3, 8e-4),
     "hidden_sizes": ((32, 32), (128, 256, 256, 128), (128, 256, 256, 128), (128, 128)),
 }
+MULTIPLIERS = ("multiplier_learning_rate", "multiplier_interval")
+"""Of the table's rows, those that are settings of L-BRDiv itself."""
 ENVIRONMENTS_IN_ALL = (45, 160, 160, 162)
 """The tables have 40, 160, 160 and 160 threads, which 9 and 36 pairs cannot share evenly."""
 ALPHA = {"lipo": (0.5, 8.0, 0.25, 0.08), "brdiv": (1.0, 10.0, 1.0, 0.4)}
@@ -42,12 +44,12 @@ AGENT_THREADS = (10, 16, 16, 16)
 @pytest.mark.parametrize("method", ["lbrdiv", "brdiv", "lipo"])
 def test_generation_is_that_of_the_tables(method: str, column: int) -> None:
     """The methods share all values but alpha."""
-    settings = generate_settings(ENVIRONMENTS[column], method, "paper")
-    assert {name: getattr(settings, name) for name in GENERATION} == {
-        name: GENERATION[name][column] for name in GENERATION
-    }
+    settings, own = resolve_generation(ENVIRONMENTS[column], method, "paper")
+    found = {**asdict(settings), **asdict(own)}  # pyright: ignore[reportArgumentType]
+    wanted = {name: GENERATION[name][column] for name in GENERATION if method == "lbrdiv" or name not in MULTIPLIERS}
+    assert {name: found[name] for name in wanted} == wanted
     if method in ALPHA:
-        assert settings.alpha == ALPHA[method][column]
+        assert found["alpha"] == ALPHA[method][column]
 
 
 @pytest.mark.parametrize("column", range(4), ids=ENVIRONMENTS)
@@ -59,7 +61,7 @@ def test_agents_are_those_of_the_table(column: int) -> None:
 @pytest.mark.parametrize("column", range(4), ids=ENVIRONMENTS)
 def test_threads_are_shared_out_among_pairs_and_teammates(column: int) -> None:
     """Every pair has as many; where the number does not divide, a few more are in all pairs, or in self-play."""
-    settings = generate_settings(ENVIRONMENTS[column], "lbrdiv", "paper")
+    settings, _ = resolve_generation(ENVIRONMENTS[column], "lbrdiv", "paper")
     size = settings.population_size
     in_all = size * size * settings.envs_per_pair + size * settings.extra_self_play
     assert in_all == ENVIRONMENTS_IN_ALL[column]
@@ -69,5 +71,5 @@ def test_threads_are_shared_out_among_pairs_and_teammates(column: int) -> None:
 
 @pytest.mark.parametrize("method", ["brdiv", "lipo"])
 def test_in_foraging_baselines_train_with_the_settings_and_the_budget_of_lbrdiv(method: str) -> None:
-    ours, theirs = (asdict(generate_settings("foraging", name, "fast")) for name in ("lbrdiv", method))
-    assert {name for name, value in ours.items() if theirs[name] != value} <= {"alpha"}
+    (ours, _), (theirs, _) = (resolve_generation("foraging", name, "fast") for name in ("lbrdiv", method))
+    assert ours == theirs

@@ -1,17 +1,20 @@
 """A training run so small that it takes a second, the same one as words of the command line, and one untrained."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from coverset.envs import registry
 from coverset.pipeline.generate import make_plan
 from coverset.pipeline.loop import Reporter
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.actor import ActorPolicy, dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population, save_population
+from coverset.policies.stacked import count_members
 from coverset.runs.storage import write_json
-from coverset.runs.trust import signed
 
 SETTINGS: dict[str, Any] = {
     "population_size": 2,
@@ -69,13 +72,30 @@ def outcome(directory: Path) -> dict[str, bytes]:
 def untrained(path: Path, name: str, *, width: int = 4, **parameters) -> None:
     """A run whose two pairs have learned nothing: for environments of which only the board matters."""
     environment = registry.make(name, **parameters)
-    config = make_plan(name, env_parameters=parameters, population_size=2).config(0)
-    write_json(path / "config.json", config)
 
-    def policies(seat: int) -> NetworkPolicy:
+    def policies(seat: int) -> ActorPolicy:
         sizes = (environment.observation_size, width, environment.num_actions[seat])
-        return NetworkPolicy(jax.vmap(lambda key: MLP.create(key, sizes))(jax.random.split(jax.random.key(seat), 2)))
+        return dense_policy(jax.vmap(lambda key: MLP.create(key, sizes))(jax.random.split(jax.random.key(seat), 2)))
 
+    write_run(path, name, Population(policies(0), policies(1)), **parameters)
+
+
+def write_constant(path: Path, name: str, *, actions: Sequence[int], **parameters) -> None:
+    """A run whose pairs always choose one action each, in both seats."""
+    environment = registry.make(name, **parameters)
+
+    def policies(seat: int) -> ActorPolicy:
+        sizes = (len(actions), environment.observation_size, environment.num_actions[seat])
+        return dense_policy(MLP((jnp.zeros(sizes),), (50.0 * jnp.eye(sizes[-1])[jnp.array(actions)],)))
+
+    write_run(path, name, Population(policies(0), policies(1)), **parameters)
+
+
+def write_run(path: Path, name: str, population: Population, **parameters) -> None:
+    """A finished run that holds this population."""
+    size = count_members(population.teammates)
+    config = make_plan(name, env_parameters=parameters, population_size=size).config(0)
+    write_json(path / "config.json", config)
     about = signed({key: config[key] for key in ("env", "env_parameters", "seed")})
-    save_population(path / "policies.safetensors", Population(policies(0), policies(1)), about)
-    write_json(path / "summary.json", {"env": name, "env_steps": 0, "cross_play": [[0.0, 0.0], [0.0, 0.0]]})
+    save_population(path / "policies.safetensors", population, about)
+    write_json(path / "summary.json", {"env": name, "env_steps": 0, "cross_play": [[0.0] * size] * size})

@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     __version__: str
+
+    from coverset.adhoc.learner import FittedLearner as FittedLearner
+    from coverset.adhoc.learner import Learner as Learner
+    from coverset.adhoc.learner import OnPolicyLearner as OnPolicyLearner
     from coverset.adhoc.saved import load_agent as load_agent
     from coverset.envs.base import Environment as Environment
     from coverset.envs.conformance import check_environment as check_environment
@@ -20,27 +24,38 @@ if TYPE_CHECKING:
     from coverset.envs.extensions import oracles as oracles
     from coverset.envs.registry import make as make
     from coverset.envs.registry import names as environment_names
-    from coverset.exported.file import export_agent as export_agent
     from coverset.exported.file import export_policy as export_policy
     from coverset.exported.file import load_exported as load_exported
     from coverset.pipeline.certify import certify_runs as certify
     from coverset.pipeline.crossplay import crossplay as crossplay
     from coverset.pipeline.evaluate import evaluate as evaluate
+    from coverset.pipeline.export import export_agent as export_agent
     from coverset.pipeline.generate import generate as generate
     from coverset.pipeline.report import report as report
     from coverset.pipeline.train import train as train
+    from coverset.policies.network import Network as Network
     from coverset.policies.population import Population as Population
     from coverset.policies.population import load_population as load_population
     from coverset.policy import Policy as Policy
     from coverset.runs.trust import trust as trust
+    from coverset.settings import GenerateSettings as GenerateSettings
+    from coverset.settings import TrainSettings as TrainSettings
     from coverset.solver import solve as solve
     from coverset.study.reproduce import reproduce as reproduce
     from coverset.study.tune import tune as tune
+    from coverset.teammates.method import Method as Method
 
 _PUBLIC = {
     "Environment": "coverset.envs.base:Environment",
+    "FittedLearner": "coverset.adhoc.learner:FittedLearner",
+    "GenerateSettings": "coverset.settings:GenerateSettings",
+    "Learner": "coverset.adhoc.learner:Learner",
+    "Method": "coverset.teammates.method:Method",
+    "Network": "coverset.policies.network:Network",
+    "OnPolicyLearner": "coverset.adhoc.learner:OnPolicyLearner",
     "Policy": "coverset.policy:Policy",
     "Population": "coverset.policies.population:Population",
+    "TrainSettings": "coverset.settings:TrainSettings",
     "best_response": "coverset.envs.extensions:best_response",
     "certify": "coverset.pipeline.certify:certify_runs",
     "check_environment": "coverset.envs.conformance:check_environment",
@@ -50,7 +65,7 @@ _PUBLIC = {
     "draw_scene": "coverset.envs.extensions:draw_scene",
     "environment_names": "coverset.envs.registry:names",
     "evaluate": "coverset.pipeline.evaluate:evaluate",
-    "export_agent": "coverset.exported.file:export_agent",
+    "export_agent": "coverset.pipeline.export:export_agent",
     "export_policy": "coverset.exported.file:export_policy",
     "generate": "coverset.pipeline.generate:generate",
     "heuristics": "coverset.envs.extensions:heuristics",
@@ -69,8 +84,15 @@ _PUBLIC = {
 
 __all__ = [
     "Environment",
+    "FittedLearner",
+    "GenerateSettings",
+    "Learner",
+    "Method",
+    "Network",
+    "OnPolicyLearner",
     "Policy",
     "Population",
+    "TrainSettings",
     "best_response",
     "certify",
     "check_environment",

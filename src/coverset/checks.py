@@ -1,4 +1,4 @@
-"""Small validators: what was wanted, what came. They raise ValueError where a value enters."""
+"""Small validators that raise ValueError with what is allowed and what was given."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -6,49 +6,49 @@ from difflib import get_close_matches
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-LONGEST_VALUE = 200
-"""Characters of a value that a sentence repeats."""
-_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
+MAX_VALUE_CHARACTERS = 200
+"""Longest excerpt of a value in an error message."""
+_TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
 
 
-def raised(error: BaseException) -> str:
-    """The kind of an error and the first line of what it says, for a sentence about somebody else's code."""
+def describe_exception(error: BaseException) -> str:
+    """The exception's type and the first line of its message, for an error message about third-party code."""
     line = (str(error).strip().splitlines() or [""])[0].rstrip(". ")
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
-def shown(value: Any) -> str:
-    """A value in a sentence: as Python writes it, cut where it is long."""
+def format_value(value: Any) -> str:
+    """Return the repr of a value, truncated for use in an error message."""
     text = repr(value)
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
+    return text if len(text) <= MAX_VALUE_CHARACTERS else f"{text[:MAX_VALUE_CHARACTERS]}..."
 
 
-def at_least(name: str, value: float, minimum: float, why: str = "") -> None:
-    """Raise unless `value >= minimum`; NaN is refused too."""
+def check_at_least(name: str, value: float, minimum: float, why: str = "") -> None:
+    """Raise unless `value >= minimum`; NaN is rejected."""
     if not value >= minimum:
         reason = f" {why}" if why else ""
         raise ValueError(f"{name} must be at least {minimum}{reason}, got {value}.")
 
 
-def positive(name: str, value: float) -> None:
+def check_positive(name: str, value: float) -> None:
     """Raise unless `value` is finite and above zero."""
     if not (value > 0 and math.isfinite(value)):
         raise ValueError(f"{name} must be a finite number above 0, got {value}.")
 
 
-def between(name: str, value: float, low: float, high: float) -> None:
-    """Raise unless `low <= value <= high`; NaN is refused too."""
+def check_between(name: str, value: float, low: float, high: float) -> None:
+    """Raise unless `low <= value <= high`; NaN is rejected."""
     if not low <= value <= high:
         raise ValueError(f"{name} must lie between {low} and {high}, got {value}.")
 
 
-def finite(name: str, value: float) -> None:
+def check_finite(name: str, value: float) -> None:
     """Raise if `value` is infinite or NaN."""
     if not math.isfinite(value):
         raise ValueError(f"{name} must be a finite number, got {value}.")
 
 
-def one_of(name: str, value: str, known: Collection[str]) -> None:
+def check_one_of(name: str, value: str, known: Collection[str]) -> None:
     """Raise unless `value` is one of the `known` names; suggest the nearest."""
     if value not in known:
         near = get_close_matches(value, known, n=1)
@@ -56,8 +56,8 @@ def one_of(name: str, value: str, known: Collection[str]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(sorted(known))}, got '{value}'.{hint}")
 
 
-def payoff_table(name: str, rows: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ...]:
-    """Return `rows` as a rectangular tuple of finite floats, or raise naming the first bad place."""
+def check_payoff_table(name: str, rows: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ...]:
+    """Return `rows` as a rectangular tuple of finite floats, or raise an error that names the first invalid entry."""
     if not rows or not all(len(row) > 0 for row in rows):
         raise ValueError(f"{name} must have at least one row and one column, got {list(map(list, rows))}.")
     for number, row in enumerate(rows):
@@ -71,14 +71,14 @@ def payoff_table(name: str, rows: Sequence[Sequence[float]]) -> tuple[tuple[floa
     return tuple(tuple(float(value) for value in row) for row in rows)
 
 
-def of_type(name: str, value: Any, annotation: Any) -> None:
-    """Raise unless `value`, as JSON or a caller gives it, fits a type annotation; lists pass for tuples."""
+def check_type(name: str, value: Any, annotation: Any) -> None:
+    """Raise unless `value`, from JSON or a caller, matches a type annotation; a list is accepted for a tuple."""
     if not _fits(value, annotation):
-        raise ValueError(f"{name} must be {_in_words(annotation)}, got {shown(value)}.")
+        raise ValueError(f"{name} must be {_describe_annotation(annotation)}, got {format_value(value)}.")
 
 
 def _fits(value: Any, annotation: Any) -> bool:
-    """Whether a value has a type that is made of plain ones; annotations of any other kind accept everything."""
+    """Whether a value matches an annotation composed of built-in types; any other annotation accepts every value."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if annotation is int:
         return isinstance(value, int) and not isinstance(value, bool)
@@ -99,13 +99,13 @@ def _fits(value: Any, annotation: Any) -> bool:
     return True
 
 
-def _in_words(annotation: Any) -> str:
+def _describe_annotation(annotation: Any) -> str:
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
-        return " or ".join(map(_in_words, inner))
+        return " or ".join(map(_describe_annotation, inner))
     if origin is Literal:
         return "one of " + ", ".join(map(str, inner))
     if origin is not tuple:
-        return _WORDS.get(annotation, str(annotation))
+        return _TYPE_NAMES.get(annotation, str(annotation))
     items = f"{len(inner)} items" if inner[1:] != (...,) else "items"
-    return f"a list of {items}, each {_in_words(inner[0])}"
+    return f"a list of {items}, each {_describe_annotation(inner[0])}"

@@ -1,8 +1,12 @@
-"""Finding what earlier commands wrote: runs of teammates, agents, and pools of partners named by the user."""
+"""The one resolver of policies by name: runs, agents, members of populations, heuristics, third-party code.
+
+Every command and the studio find policies here. Members of a population are counted from 1.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +14,19 @@ import jax
 import jax.numpy as jnp
 
 from coverset.adhoc.pool import PartnerPool
+from coverset.adhoc.saved import load_agent_policy
+from coverset.checks import check_between, check_one_of
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
-from coverset.exported.file import ExportedPolicy, load_saved, shape_of
-from coverset.policies.guests import as_guest, load_guest
+from coverset.exported.file import ExportedPolicy, load_saved
+from coverset.policies.compatibility import policy_shape
 from coverset.policies.population import Population, load_population
-from coverset.policies.stacked import stack
+from coverset.policies.stacked import count_members, stack, take_member
+from coverset.policies.third_party import load_third_party, wrap_checked
 from coverset.policy import Policy
 from coverset.runs.directory import RunDirectory
-from coverset.runs.storage import check_fields, jsonable, read_record
+from coverset.runs.storage import check_fields, read_record, to_jsonable
 from coverset.runs.trust import check_record, is_trusted
 
 AGENT_FILE = "agent.safetensors"
@@ -27,6 +34,9 @@ POLICIES_FILE = "policies.safetensors"
 HEURISTICS = "heuristics"
 OTHER_SEEDS = "other-seeds"
 """Name of the teammates that the other seeds of a run have found: held out from the agent of this one."""
+SEATS = {"best-responses": 0, "teammates": 1}
+"""Halves of a population, and where they sit."""
+ROLES: tuple[str, str] = ("best-responses", "teammates")
 
 
 @dataclass(frozen=True)
@@ -70,7 +80,7 @@ def read_run(path: Path) -> GenerationRun:
     if not policies.is_file():
         raise ValueError(f"{path} has no policies yet: finish it with `coverset generate --resume`.")
     population, _ = load_population(policies)
-    environment = registry.make_recorded(str(RunDirectory(path).config_path), config)
+    environment = registry.make_from_record(str(RunDirectory(path).config_path), config)
     _check_version(str(path), config, environment)
     check_fits(f"{path}: best responses", population.best_responses, environment, seat=0)
     check_fits(f"{path}: teammates", population.teammates, environment, seat=1)
@@ -87,6 +97,40 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
+@dataclass(frozen=True)
+class Game:
+    """What policies are looked up for."""
+
+    environment: Environment
+    known_as: Mapping[str, Any]
+    """`env` and `env_parameters` under which it is known."""
+    run: GenerationRun | None = None
+    """The run whose population the names `teammates`, `best-responses` and `other-seeds` mean."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """What one name stands for: policies stacked on a leading axis, with a title for each."""
+
+    source: str
+    policies: Policy
+    titles: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a path holds, and what it was made for."""
+
+    file: Path
+    content: Population | Policy
+    about: dict[str, Any]
+
+
+def game_of(run: GenerationRun) -> Game:
+    """The game of a run, and its own population."""
+    return Game(run.environment, run.config, run)
+
+
 def find_partners(run: GenerationRun, names: Sequence[str], *, seat: int) -> PartnerPool:
     """The pool that `names` describe, for partners in `seat` of the run's environment."""
     if not names:
@@ -95,34 +139,121 @@ def find_partners(run: GenerationRun, names: Sequence[str], *, seat: int) -> Par
 
 
 def find_partner(run: GenerationRun, name: str, *, seat: int) -> Policy:
-    """A stacked policy by name.
+    """A stacked policy by name, as `find_group` takes it."""
+    return find_group(name, game_of(run), seat=seat).policies
+
+
+def find_group(name: str, game: Game, *, seat: int, role: str = "teammates") -> Group:
+    """The policies that a name stands for in a seat; raises ValueError where they cannot sit there.
 
     Args:
-      name: `teammates` or `best-responses` of this run; `other-seeds`, the teammates of the seeds beside it, in order;
-        `heuristics` or one of them; the path of a run, a seed of a run, or an agent; or `module:function`, see
-        `adapters.guests`.
+      name: `heuristics` or one of them; the path of a run, a seed of a run, an agent or an exported agent; or
+        `module:function`, see `policies.third_party`. Where the game has a run, also `teammates` or `best-responses` of
+        it, and `other-seeds`, the teammates of the seeds beside it, in order.
+      game: what is played.
+      seat: where the policies sit.
+      role: which half of a population a path means.
     """
-    known = heuristics(run.environment)
-    if name == "teammates":
-        return fitting(name, run.population.teammates, run.environment, seat)
-    if name == "best-responses":
-        return fitting(name, run.population.best_responses, run.environment, seat)
-    if name == OTHER_SEEDS and (siblings := other_seeds(run.path)):
-        return fitting(name, _together(siblings, run.environment, run.config), run.environment, seat)
-    if name == HEURISTICS and known:
-        return stack(list(known.values()))
-    if name in known:
-        return stack([known[name]])
+    known = heuristics(game.environment)
+    if game.run is not None and name in ROLES:
+        return _fitting_group(_half(name, game.run.population, name), game, seat)
+    if game.run is not None and name == OTHER_SEEDS and (siblings := other_seeds(game.run.path)):
+        return _fitting_group(_several_seeds(name, siblings, game), game, seat)
+    if name in known or (name == HEURISTICS and known):
+        chosen = [*known] if name == HEURISTICS else [name]
+        return Group(name, stack([known[one] for one in chosen]), tuple(chosen))
     if Path(name).exists():
-        stacked = load_stacked(Path(name), run.environment, run.config, seat=seat)
-        return fitting(name, stacked, run.environment, seat)
+        return _fitting_group(_saved_group(Path(name), game, seat, role), game, seat)
     if ":" in name:
-        return load_guest(name, run.environment, seat=seat)
+        return Group(name, load_third_party(name, game.environment, seat=seat), (name,))
     check_is_no_path(name)
-    usable = ["teammates", "best-responses"]
-    usable += [OTHER_SEEDS] if other_seeds(run.path) else []
+    raise ValueError(_unknown(name, game, known))
+
+
+def _unknown(name: str, game: Game, known: Mapping[str, Policy]) -> str:
+    """A sentence with all names that the game knows."""
+    usable = [*reversed(ROLES)] if game.run is not None else []
+    usable += [OTHER_SEEDS] if game.run is not None and other_seeds(game.run.path) else []
     usable += [HEURISTICS, *known] if known else []
-    raise ValueError(f"partners must be {', '.join(usable)}, a path or module:function, got '{name}'.")
+    near = get_close_matches(name, usable, n=1)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    lacking = "" if known else f" {game.known_as['env']} has no heuristics."
+    told = ", ".join([*usable, "a path or module:function"])
+    return f"A policy must be {told}, got '{name}'.{hint}{lacking}"
+
+
+def _half(source: str, population: Population, role: str) -> Group:
+    policies: Policy = getattr(population, role.replace("-", "_"))
+    return Group(source, policies, tuple(f"{role_title(role)} {n + 1}" for n in range(count_members(policies))))
+
+
+def role_title(role: str) -> str:
+    """What a member of one half of a population is called: `best-responses` hold a `best response`."""
+    return role.removesuffix("s").replace("-", " ")
+
+
+def _saved_group(path: Path, game: Game, seat: int, role: str) -> Group:
+    """What a path holds, or the teammates of all seeds of a run."""
+    if not any(file.is_file() for file in _policy_files(path)) and [*path.glob(f"seed-*/{POLICIES_FILE}")]:
+        return _several_seeds(str(path), [*seed_directories(path).values()], game)
+    saved = read_saved(path)
+    check_origin(str(path), saved.file, saved.about, game.environment, game.known_as)
+    if isinstance(saved.content, Population):
+        return _half(str(path), saved.content, role)
+    check_trained_seat(str(path), saved.about, game.environment, seat)
+    alone = jax.tree.map(lambda x: jnp.asarray(x)[None], saved.content)
+    return Group(str(path), alone, (str(saved.about.get("learner", "agent")),))
+
+
+def _several_seeds(source: str, paths: Sequence[Path], game: Game) -> Group:
+    """The teammates of several seeds as one stack."""
+    groups = [_saved_group(path, game, SEATS["teammates"], "teammates") for path in paths]
+    shapes = {tuple(leaf.shape[1:] for leaf in jax.tree.leaves(group.policies)) for group in groups}
+    structures = {jax.tree.structure(group.policies) for group in groups}
+    if len(shapes) > 1 or len(structures) > 1:
+        raise ValueError(f"{paths[0].parent} holds seeds whose networks differ: name them one by one.")
+    stacked = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *(group.policies for group in groups))
+    titles = [f"{path.name} {title}" for path, group in zip(paths, groups, strict=True) for title in group.titles]
+    return Group(source, stacked, tuple(titles))
+
+
+def _fitting_group(group: Group, game: Game, seat: int) -> Group:
+    """The group if its policies fit; an exported one may not do what its file says, so that its actions are checked."""
+    check_fits(group.source, group.policies, game.environment, seat=seat)
+    if not isinstance(group.policies, ExportedPolicy):
+        return group
+    return replace(group, policies=wrap_checked(group.source, group.policies, game.environment, seat=seat))
+
+
+def read_saved(path: Path) -> Saved:
+    """The agent or the population of one seed that a path holds."""
+    for file in _policy_files(path):
+        if file.is_file():
+            return Saved(file, *load_saved(file))
+    seeds = sorted(file.parent for file in path.glob(f"seed-*/{POLICIES_FILE}"))
+    hint = f": choose one of its seeds, such as {seeds[0]}." if seeds else "."
+    raise ValueError(f"{path} holds neither an agent nor generated policies{hint}")
+
+
+def _policy_files(path: Path) -> tuple[Path, ...]:
+    """The files of policies that a path may mean, in the order in which they are looked for."""
+    return path, path / AGENT_FILE, path / POLICIES_FILE
+
+
+def load_agent_for(path: Path, environment: Environment, known_as: Mapping[str, Any]) -> tuple[Policy, dict[str, Any]]:
+    """The agent of a file, and what it is for, if it was made for this very game and fits the seat that it names."""
+    policy, about = load_agent_policy(path)
+    check_origin(str(path), path, about, environment, known_as)
+    check_fits(str(path), policy, environment, seat=about["seat"])
+    return policy, about
+
+
+def find_member(population: Population, role: str, number: int) -> tuple[str, Policy]:
+    """One member of a population, counted from 1, and its title such as `best response 2`."""
+    check_one_of("role", role, ROLES)
+    policies: Policy = getattr(population, role.replace("-", "_"))
+    check_between(role_title(role), number, 1, count_members(policies))
+    return f"{role_title(role)} {number}", take_member(policies, number - 1)
 
 
 def check_is_no_path(name: str) -> None:
@@ -136,39 +267,6 @@ def other_seeds(path: Path) -> list[Path]:
     """The finished seeds beside this one, in order."""
     beside = _numbered(file.parent for file in path.parent.glob(f"seed-*/{POLICIES_FILE}"))
     return [beside[seed] for seed in sorted(beside) if beside[seed] != path]
-
-
-def _together(paths: Sequence[Path], environment: Environment, known_as: Mapping[str, Any] | None) -> Policy:
-    """The teammates of several seeds as one stack."""
-    stacks = [load_stacked(path, environment, known_as) for path in paths]
-    shapes = {tuple(leaf.shape[1:] for leaf in jax.tree.leaves(stack)) for stack in stacks}
-    if len(shapes) > 1:
-        raise ValueError(f"{paths[0].parent} holds seeds whose networks differ: name them one by one.")
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *stacks)
-
-
-def load_stacked(
-    path: Path, environment: Environment, known_as: Mapping[str, Any] | None = None, *, seat: int | None = None
-) -> Policy:
-    """The teammates of a run or of one of its seeds, or an agent alone, stacked on a leading axis.
-
-    Args:
-      environment: they must have been made for it.
-      known_as: `env` and `env_parameters` under which it is known; those of its class if not given.
-      seat: where they are to sit; an agent is then refused where it was trained for the other seat, if that matters.
-    """
-    file = next((file for file in (path, path / AGENT_FILE, path / POLICIES_FILE) if file.is_file()), None)
-    if file is None and any(path.glob(f"seed-*/{POLICIES_FILE}")):
-        return _together([*seed_directories(path).values()], environment, known_as)
-    if file is None:
-        raise ValueError(f"{path} holds neither an agent nor generated policies.")
-    content, about = load_saved(file)
-    check_origin(str(path), file, about, environment, known_as)
-    if isinstance(content, Population):
-        return content.teammates
-    if seat is not None:
-        check_trained_seat(str(path), about, environment, seat)
-    return jax.tree.map(lambda x: jnp.asarray(x)[None], content)
 
 
 def check_origin(
@@ -216,13 +314,14 @@ def check_same_environment(
     known = {registry.class_name(environment): registry.parameters_of(environment)}
     name, parameters = about["env"], about["env_parameters"]
     if is_trusted(about):
-        made_for = registry.make_recorded(source, about)
+        made_for = registry.make_from_record(source, about)
         name, parameters = registry.class_name(made_for), registry.parameters_of(made_for)
     elif known_as is not None:
         known[known_as["env"]] = known_as["env_parameters"]
     if name not in known:
-        raise ValueError(f"{source} was made for environment '{about['env']}', which is not the one at hand.")
-    here, there = jsonable(known[name]), jsonable(parameters)
+        here = registry.class_name(environment) if known_as is None else known_as["env"]
+        raise ValueError(f"{source} was made for environment '{about['env']}', not '{here}'.")
+    here, there = to_jsonable(known[name]), to_jsonable(parameters)
     for field in sorted({*here, *there}):
         if here.get(field) != there.get(field):
             raise ValueError(
@@ -233,16 +332,10 @@ def check_same_environment(
 
 def check_fits(source: str, policy: Policy, environment: Environment, *, seat: int) -> None:
     """Raise unless a saved policy reads this environment's observations and chooses among a seat's actions."""
-    reads, chooses = shape_of(policy)
+    reads, chooses = policy_shape(policy)
     wanted = environment.observation_size, environment.num_actions[seat]
     if (reads, chooses) != wanted:
         raise ValueError(
             f"{source} reads {reads} numbers and chooses among {chooses} actions, but seat {seat} has {wanted[0]} and "
             f"{wanted[1]}."
         )
-
-
-def fitting(name: str, policy: Policy, environment: Environment, seat: int) -> Policy:
-    """A stacked policy if it fits; an exported one may not do what its file says, so that its actions are checked."""
-    check_fits(name, policy, environment, seat=seat)
-    return as_guest(name, policy, environment, seat=seat) if isinstance(policy, ExportedPolicy) else policy

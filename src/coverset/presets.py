@@ -1,14 +1,21 @@
 """Named settings per environment: `paper` follows the appendix tables, `fast` is tuned for two CPU cores."""
 
-from typing import Any
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
 
-from coverset.checks import one_of
+from coverset.adhoc.registry import learner_class, learner_name, make_learner
+from coverset.checks import check_one_of
 from coverset.settings import GenerateSettings, TrainSettings
+from coverset.teammates.method import Method
+from coverset.teammates.registry import make_method, method_name, setting_names
+
+if TYPE_CHECKING:
+    from coverset.adhoc.learner import Learner
 
 PRESETS = ("fast", "paper")
 
 _PAPER_COMMON: dict[str, Any] = {
-    # Algorithm 1: one-step advantages, a target critic, multipliers by the critic's values of the batch.
+    # Algorithm 1: one-step advantages, a target critic, multipliers by critic estimates on the batch.
     "gae_lambda": 0.0,
     "target_update_rate": 0.05,
     "value_states": "batch",
@@ -94,9 +101,9 @@ _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
             "population_size": 6,
             "total_steps": 15_000_000,
             "hidden_sizes": (64, 64),
-            # An object that is gone makes another place of the same cell; rectifiers hardly notice.
+            # An object that is gone changes few of the inputs; ReLU networks hardly notice.
             "fourier_bandwidth": 2.0,
-            # With two policies a pair, pairs also part by the sides from which they load, and orders stay unfound.
+            # With two policies a pair, pairs also separate by the sides from which they load, and orders stay unfound.
             "share_pair_parameters": True,
             "discount": 0.97,
             "critic_learning_rate": 3e-3,
@@ -106,7 +113,7 @@ _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
             "multiplier_growth_exponent": 2.0,
             # One that collects two objects and not the third meets the plain constraints.
             "settled_margin_factor": 2.0,
-            # The third pair that begins with an object finds both ways on taken, and never leaves of itself.
+            # The third pair that begins with an object finds both continuations taken, and never leaves by itself.
             "restart_patience": 400,
             "stop_patience": 400,
             "envs_per_pair": 4,
@@ -127,7 +134,7 @@ _OTHER_ENVIRONMENTS: dict[str, Any] = {
     "entropy": 0.05,
     "entropy_final": 0.005,
 }
-"""Where nobody has tuned anything yet: as for reaching, explore long enough to find conventions, then be firm."""
+"""For games without a preset: as for reaching, explore long enough to find conventions, then exploit."""
 
 _ALPHA: dict[str, dict[str, float]] = {
     "brdiv": {"matrix": 1.0, "reaching": 10.0, "weighted-reaching": 1.0, "foraging": 0.4},
@@ -145,13 +152,42 @@ _FAST_OF_METHOD: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
-def generate_settings(environment: str, method: str, preset: str, **overrides: Any) -> GenerateSettings:
-    """The preset's settings for an environment and a method, with some of them replaced."""
-    one_of("preset", preset, PRESETS)
-    settings = _GENERATE.get(environment, {}).get(preset, _OTHER_ENVIRONMENTS)
-    alpha = _ALPHA.get(method, {}).get(environment, GenerateSettings.alpha)
+def resolve_generation(
+    environment: str, method: str | Method, preset: str, settings: GenerateSettings | None = None, **overrides: Any
+) -> tuple[GenerateSettings, Method]:
+    """The settings of a run and its method, from a preset and what replaces parts of it.
+
+    Args:
+      environment: name of the environment; one that is not in the presets has the defaults.
+      method: a name, whose settings come from the preset, or a method.
+      preset: `fast` or `paper`.
+      settings: shared settings that replace all of the preset's.
+      **overrides: fields of `GenerateSettings` and of the method that replace single ones.
+
+    Raises:
+      ValueError: a field is unknown, or its value is not allowed.
+    """
+    check_one_of("preset", preset, PRESETS)
+    name = method if isinstance(method, str) else method_name(method)
+    own, shared = setting_names(name), [field.name for field in fields(GenerateSettings)]
+    for override in overrides:
+        check_one_of("setting", override, [*shared, *own])
+    values = {**_generation_preset(environment, name, preset), **overrides}
+    chosen = {name: value for name, value in values.items() if name in own}
+    if isinstance(method, Method):
+        chosen = {**asdict(method), **{name: value for name, value in overrides.items() if name in own}}  # pyright: ignore[reportArgumentType]
+    if settings is not None:
+        values = {**asdict(settings), **overrides}
+    built = GenerateSettings(**{name: value for name, value in values.items() if name in shared})
+    return built, make_method(name, **chosen)
+
+
+def _generation_preset(environment: str, method: str, preset: str) -> dict[str, Any]:
+    """All values that a preset gives, whether or not this method has such settings."""
+    values = _GENERATE.get(environment, {}).get(preset, _OTHER_ENVIRONMENTS)
+    alpha = _ALPHA.get(method, {}).get(environment)
     tuned = _FAST_OF_METHOD.get(method, {}).get(environment, {}) if preset == "fast" else {}
-    return GenerateSettings(**{"alpha": alpha, **settings, **tuned, **overrides})
+    return {**({} if alpha is None else {"alpha": alpha}), **values, **tuned}
 
 
 _PAPER_AGENT: dict[str, Any] = {
@@ -231,8 +267,36 @@ _TRAIN: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
+def resolve_training(
+    environment: str, learner: "str | Learner", preset: str, settings: TrainSettings | None = None, **overrides: Any
+) -> "tuple[TrainSettings, Learner]":
+    """The settings of agent training and its learner, from a preset and what replaces parts of it.
+
+    Args:
+      environment: name of the environment; one that is not in the presets has the defaults.
+      learner: a name, whose own settings are the defaults, or a learner.
+      preset: `fast` or `paper`.
+      settings: shared settings that replace all of the preset's.
+      **overrides: fields of `TrainSettings` and of the learner that replace single ones.
+
+    Raises:
+      ValueError: a field is unknown, or its value is not allowed.
+    """
+    name = learner if isinstance(learner, str) else learner_name(learner)
+    own = [field.name for field in fields(learner_class(name))]  # pyright: ignore[reportArgumentType]
+    shared = [field.name for field in fields(TrainSettings)]
+    for override in overrides:
+        check_one_of("setting", override, [*shared, *own])
+    replaced = {override: value for override, value in overrides.items() if override in shared}
+    before = {} if isinstance(learner, str) else asdict(learner)  # pyright: ignore[reportArgumentType]
+    chosen = make_learner(name, {**before, **{key: value for key, value in overrides.items() if key in own}})
+    if settings is None:
+        return train_settings(environment, preset, **replaced), chosen
+    return TrainSettings(**{**asdict(settings), **replaced}), chosen
+
+
 def train_settings(environment: str, preset: str, **overrides: Any) -> TrainSettings:
-    """The preset's settings of agent training for an environment, with some of them replaced."""
-    one_of("preset", preset, PRESETS)
+    """The settings that learners share, from a preset with some of them replaced."""
+    check_one_of("preset", preset, PRESETS)
     settings = _TRAIN.get(environment, {}).get(preset, {"total_steps": 2_000_000})
     return TrainSettings(**{**settings, **overrides})

@@ -1,4 +1,4 @@
-"""Array aliases with named axes, and the two records that cross every boundary.
+"""Array aliases with named axes, and the two records that environments and policies exchange.
 
 Axes: `K` policies of a population, `n` environments, `T` time steps, `d` observation features, seats `2`.
 Seat 0 is always the best response (or the ad hoc agent), seat 1 the teammate.
@@ -21,22 +21,22 @@ PyTree: TypeAlias = Any
 
 
 class Percept(NamedTuple):
-    """What a policy learns about the world between two of its actions."""
+    """The input of a policy at one step."""
 
     observation: Observation
-    """Its own view of the present state."""
+    """The policy's own observation of the current state."""
     reward: Scalar
-    """The common reward of the step before, 0 at the very first step."""
+    """The common reward of the previous step; 0 at the first step of a trial."""
     first: Flag
-    """Whether an episode starts here, so that `reward` closed the episode before."""
+    """Whether this step starts an episode; `reward` then belongs to the end of the previous episode."""
 
 
 class Outcome(NamedTuple):
-    """What one step of an environment leads to, before any reset."""
+    """The result of one environment step, before any reset."""
 
     state: PyTree
     reward: Scalar
     terminated: Flag
-    """The game is over: nothing more can be earned."""
+    """The game is over; its future return is 0."""
     truncated: Flag
-    """The time limit cut the episode: its value goes on, and a learner bootstraps through it."""
+    """The time limit ended the episode; learners bootstrap from the value of the final state."""

@@ -98,13 +98,13 @@ def test_what_is_no_such_environment_is_named() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "allowed"),
     [
-        ("size", 4, "be at least 5 as Jumanji demands"),
+        ("size", 4, "be at least 5 as Jumanji requires"),
         ("num_objects", 0, "lie between 1 and 6"),
         ("num_objects", 7, "lie between 1 and 6"),
         ("num_objects", 50, "lie between 1 and 6"),
         ("sight", 0, "be at least 1"),
-        ("max_level", 0, "be at least 2 as Jumanji demands"),
-        ("max_level", 1, "be at least 2 as Jumanji demands"),
+        ("max_level", 0, "be at least 2 as Jumanji requires"),
+        ("max_level", 1, "be at least 2 as Jumanji requires"),
         ("penalty", float("nan"), "be a finite number"),
     ],
 )

@@ -14,8 +14,8 @@ import pytest
 import coverset
 import pages
 import toy_run
-from coverset.adapters.pettingzoo import PROBE_STEPS, _replays, from_parallel, to_parallel
-from coverset.adapters.replay import Moment, Replays, check_reproducible
+from coverset.adapters.pettingzoo import PROBE_STEPS, _episode_cache, from_parallel, to_parallel
+from coverset.adapters.replay import EpisodeCache, EpisodeStep, check_reproducible
 from coverset.cli.main import run
 from coverset.envs.base import autoreset
 from coverset.envs.conformance import check_environment
@@ -77,8 +77,8 @@ def test_an_episode_there_is_the_episode_here() -> None:
         ({"seat_0": 99, "seat_1": 0}, "Action of 'seat_0' must be a whole number from 0 to 2, got 99."),
         ({"seat_0": 0, "seat_1": -5}, "Action of 'seat_1' must be a whole number from 0 to 2, got -5."),
         ({"seat_0": 0, "seat_1": 1.5}, "Action of 'seat_1' must be a whole number from 0 to 2, got 1.5."),
-        ({"seat_0": 0}, "actions must hold one for each of seat_0, seat_1, got seat_0."),
-        ({}, "actions must hold one for each of seat_0, seat_1, got none."),
+        ({"seat_0": 0}, "actions must hold one action for each of seat_0, seat_1, got seat_0."),
+        ({}, "actions must hold one action for each of seat_0, seat_1, got none."),
     ],
 )
 def test_what_is_no_joint_action_is_named_and_changes_nothing(actions: dict, message: str) -> None:
@@ -96,7 +96,7 @@ def test_an_episode_starts_with_reset_and_ends() -> None:
     with pytest.raises(ValueError, match=r"^render needs an episode: call reset first\.$"):
         game.render()
     for _ in range(2):
-        with pytest.raises(ValueError, match=r"^step needs an episode under way: call reset first\.$"):
+        with pytest.raises(ValueError, match=r"^step needs a running episode: call reset first\.$"):
             game.step(actions)
         game.reset()
         game.step(actions)
@@ -175,7 +175,7 @@ def test_a_state_goes_on_the_same_wherever_it_is_picked_up() -> None:
         return jax.tree.map(np.asarray, (reached[1:], environment.observe(reached.state)))
 
     once, again = go_on(), go_on()
-    _replays.cache_clear()
+    _episode_cache.cache_clear()
     jax.tree.map(np.testing.assert_array_equal, once, again)
     jax.tree.map(np.testing.assert_array_equal, once, go_on())
 
@@ -192,11 +192,11 @@ def test_starts_that_nobody_uses_make_no_environment() -> None:
 
 def test_a_small_table_forgets_but_gives_the_same() -> None:
     environment = guessing(limit=10)
-    small, large = (Replays(_replays(environment).make, capacity) for capacity in (2, 100))
+    small, large = (EpisodeCache(_episode_cache(environment).make, capacity) for capacity in (2, 100))
     actions = np.zeros((3, 2), np.int32)
     for time in range(4):
         for seed in range(5):
-            one, other = (table.moment(seed, actions[:time]) for table in (small, large))
+            one, other = (table.find_step(seed, actions[:time]) for table in (small, large))
             jax.tree.map(np.testing.assert_array_equal, one, other)
     assert large.replayed == 0
     assert small.replayed > 0
@@ -236,8 +236,8 @@ def test_an_argument_that_cannot_be_kept_is_named() -> None:
         ("no space", "failed in observation_space: KeyError: 'seer'."),
         ("bare", "must return 2 values from reset, got dict."),
         ("four", "must return 5 values from step, got 4."),
-        ("long", "must return an observation of 1 numbers, as its space says, for agent 'guesser' from reset, got 7."),
-        ("short", "must return an observation of 2 numbers, as its space says, for agent 'seer' from reset, got 1."),
+        ("long", "must return an observation of 1 numbers, as in its space, for agent 'guesser' from reset, got 7."),
+        ("short", "must return an observation of 2 numbers, as in its space, for agent 'seer' from reset, got 1."),
         ("missing", "must return an observation for agent 'guesser' from reset, got one for seer."),
         ("blind", "must return an observation of finite numbers for agent 'guesser' from reset, got nan."),
         ("below", "must return an observation for agent 'guesser' in Discrete(9) from reset, got -1."),
@@ -277,11 +277,11 @@ def test_an_environment_that_fails_while_training_is_named(tmp_path: Path, capsy
 
 def test_what_is_no_number_is_not_taken_for_chance() -> None:
     class Blind:
-        def reset(self, seed: int) -> Moment:
-            return Moment(np.full((2, 1), np.nan))
+        def reset(self, seed: int) -> EpisodeStep:
+            return EpisodeStep(np.full((2, 1), np.nan))
 
-        def step(self, actions: np.ndarray) -> Moment:
-            return Moment(np.zeros((2, 1)), reward=np.nan)
+        def step(self, actions: np.ndarray) -> EpisodeStep:
+            return EpisodeStep(np.zeros((2, 1)), reward=np.nan)
 
     check_reproducible("blind", Blind, (2, 2), steps=2)
 
@@ -300,7 +300,7 @@ def test_an_id_that_gymnasium_does_not_know_is_named(name: str, message: str) ->
 
 @pytest.mark.parametrize("name", ["Forgetful", "Lottery"])
 def test_an_environment_whose_seed_does_not_decide_everything_is_found_out(name: str) -> None:
-    with pytest.raises(ValueError, match=rf"reset\(seed\) of 'parallel_games:{name}' must decide the whole episode"):
+    with pytest.raises(ValueError, match=rf"reset\(seed\) of 'parallel_games:{name}' must determine the whole episode"):
         from_parallel(f"parallel_games:{name}", horizon=PROBE_STEPS, numbers=99, limit=PROBE_STEPS)
 
 
@@ -319,7 +319,7 @@ def test_lbforaging_trains_and_resumes_to_the_same_bytes(tmp_path: Path) -> None
     assert summary["coverage_found"] >= 1
     with pytest.raises(Stopped):
         generate(tmp_path / "stopped", reporter=Witness(stop_after=2), checkpoint_seconds=0)
-    _replays.cache_clear()
+    _episode_cache.cache_clear()
     generate(tmp_path / "stopped", resume=True)
     assert outcome(tmp_path / "stopped" / "seed-0") == outcome(tmp_path / "whole" / "seed-0")
 

@@ -10,10 +10,10 @@ import pytest
 import pages
 from coverset.bench import stepping, suite
 from coverset.bench.coverage import measure_coverage
-from coverset.bench.effort import QUICK
 from coverset.bench.parts import PARTS
+from coverset.bench.settings import QUICK
 from coverset.bench.startup import measure_startup
-from coverset.bench.stepping import JUMANJI, Walks, jumanji_walks, random_walks
+from coverset.bench.stepping import JUMANJI, RandomRollout, make_jumanji_rollout, make_rollout
 from coverset.bench.suite import bench
 from coverset.cli import main as command_line
 from coverset.envs import registry
@@ -28,7 +28,7 @@ TINY = replace(
     repeats=2,
     chunk_steps=8,
     populations=(2, 3),
-    gathered_up_to=2,
+    baseline_up_to=2,
     grid_envs=9,
     envs_per_pair=(2,),
     stepping_envs=4,
@@ -42,8 +42,8 @@ TINY = replace(
 def outcome(tmp_path_factory):
     """The documented command as a toy benchmark: its record and its directory."""
     out = tmp_path_factory.mktemp("bench")
-    with pytest.MonkeyPatch.context() as patch, pytest.MonkeyPatch.context() as effort:
-        effort.setattr("coverset.bench.effort.QUICK", TINY)
+    with pytest.MonkeyPatch.context() as patch, pytest.MonkeyPatch.context() as sizes:
+        sizes.setattr("coverset.bench.settings.QUICK", TINY)
         lines: list[str] = []
         patch.setattr("builtins.print", lambda *words, **_: lines.append(" ".join(map(str, words))))
         (words,) = pages.commands((pages.ROOT / "docs" / "how-to" / "benchmark.md").read_text())
@@ -86,7 +86,7 @@ def test_tables_hold_a_line_for_every_row(outcome, monkeypatch, capsys, tmp_path
     shown = capsys.readouterr().out
     for words in (
         "Training",
-        "Growth with the population",
+        "Scaling with the population",
         "Environments alone",
         "Start of a generation run",
         "warm",
@@ -116,7 +116,7 @@ def test_bad_input_is_one_sentence(words, sentence, capsys) -> None:
 def test_out_must_be_a_directory(tmp_path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="directory"):
-        bench(["matrix"], effort=TINY, out=tmp_path / "file")
+        bench(["matrix"], settings=TINY, out=tmp_path / "file")
 
 
 def test_coverage_stops_when_all_is_found_or_the_preset_ends() -> None:
@@ -129,29 +129,31 @@ def test_coverage_stops_when_all_is_found_or_the_preset_ends() -> None:
 def test_coverage_counts_members_of_the_coverage_set_and_not_all_conventions(monkeypatch) -> None:
     dominated = MatrixGame(payoffs=((2.0, 0.0, 0.0), (0.0, 1.0, 1.0), (-1.0, -1.0, -1.0)))
     monkeypatch.setitem(registry._BUILT_IN, "dominated", lambda **parameters: dominated)
-    effort = replace(TINY, generation={**SETTINGS, "minibatches": 1})
-    row = measure_coverage("dominated", "fast", effort)
+    settings = replace(TINY, generation={**SETTINGS, "minibatches": 1})
+    row = measure_coverage("dominated", "fast", settings)
     assert row is not None
     assert row["coverage_size"] == 2
-    assert measure_coverage("countdown:Countdown", "fast", effort) is None, "its conventions have no known payoffs"
+    assert measure_coverage("countdown:Countdown", "fast", settings) is None, "its conventions have no known payoffs"
 
 
-def test_walks_reset_what_ends_and_only_that() -> None:
+def test_rollouts_reset_what_ends_and_only_that() -> None:
     environment, count = make("reaching", horizon=5), 16
-    walks = random_walks(environment, count, 4)
-    walk = walks()
-    assert int(walk.states.time.max()) <= 4
-    walk = walks()
-    assert int(walk.states.time.max()) <= 4, "Nobody walks past the horizon."
-    np.testing.assert_array_equal(walk.observations, jax.vmap(environment.observe)(walk.states))
+    rollout = make_rollout(environment, count, 4)
+    state = rollout()
+    assert int(state.states.time.max()) <= 4
+    state = rollout()
+    assert int(state.states.time.max()) <= 4, "No episode passes the horizon."
+    np.testing.assert_array_equal(state.observations, jax.vmap(environment.observe)(state.states))
 
 
 def test_jumanji_takes_its_turn_beside_foraging(monkeypatch) -> None:
     pytest.importorskip("jumanji")
-    made: list[Walks] = []
-    monkeypatch.setattr(stepping, "jumanji_walks", lambda *sizes: made.append(jumanji_walks(*sizes)) or made[-1])
+    made: list[RandomRollout] = []
+    monkeypatch.setattr(
+        stepping, "make_jumanji_rollout", lambda *sizes: made.append(make_jumanji_rollout(*sizes)) or made[-1]
+    )
     rows = stepping.measure_stepping(["foraging"], TINY, iter(range(100)).__next__)
     assert [row["env"] for row in rows] == ["foraging", JUMANJI]
     assert rows[1]["foraging_is_times_as_fast"] == 1.0
     steps = (TINY.repeats + 1) * TINY.stepping_length
-    assert int(made[0].walk.states.step_count.max()) == steps, "It steps as often as ours, the warm-up included."
+    assert int(made[0].state.states.step_count.max()) == steps, "It steps as often as ours, the warm-up included."

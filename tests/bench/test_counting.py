@@ -17,12 +17,12 @@ from coverset.bench.arithmetic import (
     learning_operations,
     training_operations,
 )
-from coverset.bench.gathered import GATHERED
+from coverset.bench.baseline import GATHER_AND_MASK
 from coverset.bench.throughput import share_of_peak
-from coverset.bench.timing import find_clock, median_ratio, take_turns
+from coverset.bench.timing import find_clock, median_ratio, time_interleaved
 from coverset.envs.reaching import Reaching
 from coverset.pipeline.generate import make_plan
-from coverset.policies.networks import MLP
+from coverset.policies.networks.dense import MLP
 from coverset.settings import GenerateSettings, TrainSettings
 from coverset.teammates.trainer import ON_THE_GRID, Arithmetic, Trainer
 
@@ -42,7 +42,7 @@ def test_the_count_agrees_with_the_compiler() -> None:
 
 
 def test_the_count_of_learning_agrees_with_the_compiler() -> None:
-    """The compiler counts rectifiers too; these sizes make them small."""
+    """The compiler counts activations too, which are negligible at these sizes."""
     sizes, samples = (100, 300, 200), 1000
     network = MLP.create(jax.random.key(0), sizes)
     gradient = jax.jit(jax.grad(lambda mlp, x: jnp.sum(mlp(x) ** 2)))
@@ -82,13 +82,13 @@ def products(jaxpr) -> int:
     return total
 
 
-@pytest.mark.parametrize("arithmetic", [ON_THE_GRID, GATHERED], ids=["grid", "gathered"])
+@pytest.mark.parametrize("arithmetic", [ON_THE_GRID, GATHER_AND_MASK], ids=["grid", "gathered"])
 @pytest.mark.parametrize(("name", "preset"), [("foraging", "fast"), ("foraging", "paper"), ("reaching", "paper")])
 def test_the_count_of_a_whole_update_is_that_of_its_products(name: str, preset: str, arithmetic: Arithmetic) -> None:
     plan = make_plan(name, preset=preset, chunk_steps=1)
     trainer = Trainer(plan.environment, plan.trainer.rule, plan.settings, arithmetic)
     traced = jax.make_jaxpr(lambda key: trainer.update(trainer.init(key)))(jax.random.key(0))
-    counted = generation_operations(plan.environment, plan.settings, masked=arithmetic is GATHERED)
+    counted = generation_operations(plan.environment, plan.settings, masked=arithmetic is GATHER_AND_MASK)
     assert products(traced.jaxpr) == pytest.approx(counted * plan.settings.steps_per_update, rel=0.01)
 
 
@@ -103,7 +103,7 @@ def test_training_counts_both_networks_and_the_partner() -> None:
 def test_work_takes_turns_and_warms_up_first() -> None:
     order: list[str] = []
     ticks = count()
-    seconds = take_turns(
+    seconds = time_interleaved(
         {"a": lambda: order.append("a"), "b": lambda: order.append("b")}, repeats=2, clock=lambda: float(next(ticks))
     )
     assert order == ["a", "b"] * 3
@@ -124,6 +124,6 @@ def test_the_peak_of_a_process_is_its_own() -> None:
     """Not that of whoever started it, which holds far more here."""
     hold = "x = bytearray(500_000_000)"
     start = "import subprocess, sys; print(subprocess.check_output([sys.executable, '-c', sys.argv[1]], text=True))"
-    look = "from coverset.bench.probe import peak_bytes; print(peak_bytes())"
+    look = "from coverset.bench.startup_probe import peak_bytes; print(peak_bytes())"
     done = subprocess.run([sys.executable, "-c", f"{hold}; {start}", look], capture_output=True, text=True, check=True)
     assert 1_000_000 < int(done.stdout) < 400_000_000

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from coverset.bench import parts
-from coverset.bench.effort import QUICK
-from coverset.bench.parts import PARTS, measure_parts, pieces
+from coverset.bench.parts import PARTS, compile_pieces, measure_parts
+from coverset.bench.settings import QUICK
 from coverset.pipeline.generate import make_plan
 from toy_run import SETTINGS
 
@@ -19,7 +19,7 @@ SMALL = {**SETTINGS, "rollout_length": 4, "minibatches": 2, "epochs": 3, "chunk_
 def results():
     """What each program gives."""
     plan = make_plan("matrix", **SMALL)
-    return plan.trainer, {name: run() for name, run in pieces(plan.trainer).items()}
+    return plan.trainer, {name: run() for name, run in compile_pieces(plan.trainer).items()}
 
 
 def test_every_program_does_what_its_name_says(results) -> None:
@@ -46,7 +46,7 @@ def test_every_program_does_what_its_name_says(results) -> None:
 def test_nothing_is_left_out_as_unneeded(name: str, least: int) -> None:
     """Products of the compiled program, which would throw away what nobody asks for: those of three networks."""
     plan = make_plan("matrix", **SMALL)
-    piece = pieces(plan.trainer)[name]
+    piece = compile_pieces(plan.trainer)[name]
     text = piece.func.lower(*piece.args).compile().as_text()
     layers = len(plan.settings.hidden_sizes) + 1
     assert text.count(" dot(") + text.count("custom-call") >= least * layers
@@ -57,7 +57,7 @@ def test_shares_are_of_the_whole_and_a_dispatch_is_paid_once(monkeypatch) -> Non
         "chunk": [80.0], "dispatch": [2.0], "environment": [8.0], "collect": [18.0], "estimate": [6.0], "batch": [10.0],
         "losses": [12.0], "gradients": [32.0], "improve": [36.0], "multipliers": [4.0],
     }  # fmt: skip
-    monkeypatch.setattr(parts, "take_turns", lambda work, **_: {name: told[name] for name in work})
+    monkeypatch.setattr(parts, "time_interleaved", lambda work, **_: {name: told[name] for name in work})
     row = measure_parts("matrix", "fast", replace(QUICK, generation=SMALL), iter(()).__next__)
     updates = row["updates_per_dispatch"]
     assert row["update_seconds"] == 80 / updates

@@ -73,7 +73,7 @@ class Steps(NamedTuple):
 
 
 class NoTime(Lamps):
-    """The clock is called something else, and pay is random."""
+    """The step counter is called something else, and pay is random."""
 
     def pack(self, lamp, time):
         return Steps(lamp, time)
@@ -162,7 +162,7 @@ class Signalling(Environment):
 
 
 class FloatCountdown(Lamps):
-    """A tuple as state, whose clock runs down from the horizon in halves."""
+    """A tuple as state, whose step counter runs down from the horizon in halves."""
 
     def pack(self, lamp, time):
         return lamp, 0.5 * (self.horizon - time).astype(jnp.float32)
@@ -185,7 +185,7 @@ class TwoClocks:
 
 
 class Clocks(Lamps):
-    """A dataclass as state, with two counters that make one clock."""
+    """A dataclass as state, with two counters that make one step counter."""
 
     def pack(self, lamp, time):
         return TwoClocks(time // 2, lamp, time % 2)
@@ -283,7 +283,7 @@ class Endless(Lamps):
 
 @dataclass(frozen=True)
 class Overflowing(Lamps):
-    """An eight-bit clock that never reaches the horizon."""
+    """An eight-bit step counter that never reaches the horizon."""
 
     horizon: int = 300
 
@@ -310,7 +310,7 @@ class LoopedChance(Lamps):
 
 
 class Walk(Lamps):
-    """No clock: pressing together ends the game, and so does the lamp, which runs to 5 by itself."""
+    """No step counter: pressing together ends the game, and so does the lamp, which runs to 5 by itself."""
 
     def step(self, key, state, actions):
         lamp = state.lamp + 1
@@ -370,8 +370,8 @@ REFUSED = (
     (Outside(), "its methods call pure_callback"),
     (TracedChance(), "tracing it twice gives two programs"),
     (NotANumber(), "its step pays nan in a state that can be reached"),
-    (Endless(), "some episodes go on after its horizon, 6 steps"),
-    (Overflowing(), "some episodes go on after its horizon, 300 steps"),
+    (Endless(), "some episodes continue after its horizon, 6 steps"),
+    (Overflowing(), "some episodes continue after its horizon, 300 steps"),
 )
 """Games that break the contract, and what is said of them."""
 RIGHT = (

@@ -13,7 +13,8 @@ from coverset.certificates.certificate import certify
 from coverset.envs.matrix import PAPER_PAYOFFS, MatrixGame
 from coverset.envs.reaching import Reaching
 from coverset.evaluation.cross_play import cross_play
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.actor import ActorPolicy, dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population
 
 PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "certificates.md"
@@ -21,17 +22,17 @@ SURE = 60.0
 """A logit that leaves nothing to chance."""
 
 
-def playing(*actions: int, num_actions: int = 3) -> NetworkPolicy:
+def playing(*actions: int, num_actions: int = 3) -> ActorPolicy:
     """Members of a matrix game's population that always play one action."""
     weights = SURE * jax.nn.one_hot(jnp.array(actions), num_actions)[:, None]
-    return NetworkPolicy(MLP(weights=(weights,), biases=(jnp.zeros((len(actions), num_actions)),)))
+    return dense_policy(MLP(weights=(weights,), biases=(jnp.zeros((len(actions), num_actions)),)))
 
 
 def random_population(environment, size: int) -> Population:
-    def policies(seed: int, seat: int) -> NetworkPolicy:
+    def policies(seed: int, seat: int) -> ActorPolicy:
         sizes = (environment.observation_size, 8, environment.num_actions[seat])
         keys = jax.random.split(jax.random.key(seed), size)
-        return NetworkPolicy(jax.vmap(lambda key: MLP.create(key, sizes, head_scale=4.0))(keys))
+        return dense_policy(jax.vmap(lambda key: MLP.create(key, sizes, head_scale=4.0))(keys))
 
     return Population(policies(0, 0), policies(1, 1))
 
@@ -118,7 +119,7 @@ def test_the_simulation_is_part_of_the_certificate() -> None:
 
 def test_rare_events_do_not_look_like_disagreement() -> None:
     """A tenth of an occurrence is expected in all episodes: none is seen, and the standard error is 0."""
-    rarely = NetworkPolicy(MLP((jnp.array([[[0.0, -10.6, -60.0]]] * 2),), (jnp.zeros((2, 3)),)))
+    rarely = dense_policy(MLP((jnp.array([[[0.0, -10.6, -60.0]]] * 2),), (jnp.zeros((2, 3)),)))
     environment = MatrixGame(payoffs=((0.0, 0.0, 0.0), (1000.0, 0.0, 0.0), (0.0, 0.0, 0.0)))
     certificate = certify(environment, Population(rarely, playing(0, 0)), margin=0.0, discount=0.9)
     assert np.isclose(certificate.undiscounted.pair_returns[0, 0], 1000 * np.exp(-10.6), rtol=1e-3)

@@ -7,21 +7,22 @@ import pytest
 from tests.certificates.odd_games import CALLS, REFUSED, RIGHT, Huge, Lamps, Moody
 
 from coverset.certificates.certificate import certify
-from coverset.certificates.contract import check_resets, find_clock, read_program
+from coverset.certificates.contract import check_resets, find_step_counter, read_program
 from coverset.certificates.finite import action_probabilities, enumerate_game, evaluate_pair
 from coverset.envs import registry
 from coverset.evaluation.cross_play import cross_play
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.actor import ActorPolicy, dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population
 
 BATCHES, TRIALS = 40, 512
 
 
 def population(environment, size: int = 2) -> Population:
-    def policies(seat: int) -> NetworkPolicy:
+    def policies(seat: int) -> ActorPolicy:
         sizes = (environment.observation_size, 4, environment.num_actions[seat])
         keys = jax.random.split(jax.random.key(seat), size)
-        return NetworkPolicy(jax.vmap(lambda key: MLP.create(key, sizes, head_scale=3.0))(keys))
+        return dense_policy(jax.vmap(lambda key: MLP.create(key, sizes, head_scale=3.0))(keys))
 
     return Population(policies(0), policies(1))
 
@@ -74,13 +75,13 @@ def test_returns_beyond_float32_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["matrix", "reaching", "weighted-reaching", "foraging"])
-def test_clocks_of_built_in_games(name) -> None:
+def test_step_counters_of_built_in_games(name) -> None:
     environment = registry.make(name)
     states, _ = environment.initial_states()
-    clock = find_clock(read_program(environment), states, environment.horizon)
-    assert clock is not None
-    assert [environment.reset(jax.random.key(0))._fields[leaf] for leaf in clock.leaves] == ["time"]
-    assert [int(value) for value in clock.last] == [environment.horizon - 1]
+    counter = find_step_counter(read_program(environment), states, environment.horizon)
+    assert counter is not None
+    assert [environment.reset(jax.random.key(0))._fields[leaf] for leaf in counter.leaves] == ["time"]
+    assert [int(value) for value in counter.last] == [environment.horizon - 1]
 
 
 def test_a_correct_reset_of_many_states_passes() -> None:

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from coverset.certificates.blind import blind_value
-from coverset.certificates.finite import FiniteGame, action_probabilities, enumerate_game, evaluate_pair, response
+from coverset.certificates.finite import FiniteGame, action_probabilities, build_response, enumerate_game, evaluate_pair
 from coverset.envs import registry
 from coverset.envs.foraging import Foraging
 from coverset.envs.matrix import PAPER_PAYOFFS, MatrixGame
 from coverset.envs.reaching import WEIGHTED, Reaching
 from coverset.evaluation.cross_play import cross_play
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.actor import ActorPolicy, dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.types import Outcome
 
 SMALL = {
@@ -29,10 +30,10 @@ TRIALS = 3000
 SIGMAS = 5.0
 
 
-def networks(environment, seat: int, *, count: int = 2, scale: float = 3.0) -> NetworkPolicy:
+def networks(environment, seat: int, *, count: int = 2, scale: float = 3.0) -> ActorPolicy:
     sizes = (environment.observation_size, 8, environment.num_actions[seat])
     keys = jax.random.split(jax.random.key(seat), count)
-    return NetworkPolicy(jax.vmap(lambda key: MLP.create(key, sizes, head_scale=scale))(keys))
+    return dense_policy(jax.vmap(lambda key: MLP.create(key, sizes, head_scale=scale))(keys))
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -84,7 +85,7 @@ def test_exact_values_agree_with_simulation(name) -> None:
             assert np.isclose(exact.conventions[seat].sum(), 1.0)
             assert np.abs(shares - exact.conventions[seat]).max() < SIGMAS * (0.5 / TRIALS**0.5)
         # Forward and backward recursions are two ways to one number.
-        backward = response(game, columns[j]).of_policy(rows[i], 0.9)[0]
+        backward = build_response(game, columns[j]).evaluate_policy(rows[i], 0.9)[0]
         assert np.isclose(game.initial @ backward, exact.discounted_returns)
 
 
@@ -96,9 +97,9 @@ def test_matrix_values_are_payoff_arithmetic() -> None:
     assert np.isclose(value.returns, mine[0] @ payoffs @ theirs[0])
     assert value.returns == value.discounted_returns
     assert np.allclose(value.conventions, [[0.2, 0.5, 0.3, 0.0], [0.1, 0.6, 0.3, 0.0]])
-    task = response(game, theirs)
+    task = build_response(game, theirs)
     best = (payoffs @ theirs[0]).max()
-    assert np.isclose(task.observed(1.0)[0] @ game.initial, best)
+    assert np.isclose(task.solve_observed(1.0)[0] @ game.initial, best)
     bounds = blind_value(task, mine[None], discount=1.0)
     assert bounds.exact
     assert np.isclose(bounds.lower, best)
@@ -107,8 +108,8 @@ def test_matrix_values_are_payoff_arithmetic() -> None:
 
 def test_rounds_are_discounted_from_the_first() -> None:
     game = enumerate_game(MatrixGame(payoffs=((1.0,), (2.0,)), horizon=3))
-    task = response(game, np.ones((1, 1)))
-    assert np.isclose(task.observed(0.5)[0] @ game.initial, 2 * (1 + 0.5 + 0.25))
+    task = build_response(game, np.ones((1, 1)))
+    assert np.isclose(task.solve_observed(0.5)[0] @ game.initial, 2 * (1 + 0.5 + 0.25))
     bounds = blind_value(task, np.array([[[0.5, 0.5]]]), discount=0.5)
     assert bounds.exact
     assert np.isclose(bounds.lower, 3.5)
@@ -141,7 +142,7 @@ def test_blind_value_is_that_of_the_best_plan(environment, discount) -> None:
     game = enumerate_game(environment)
     first = action_probabilities(networks(environment, 0), game, seat=0)
     for teammate in action_probabilities(networks(environment, 1), game, seat=1):
-        task = response(game, teammate)
+        task = build_response(game, teammate)
         best = open_loop_value(game, task, discount)
         bounds = blind_value(task, first, discount=discount, trials=500)
         assert bounds.exact
@@ -149,18 +150,18 @@ def test_blind_value_is_that_of_the_best_plan(environment, discount) -> None:
         assert bounds.upper >= best - 1e-9
         early = blind_value(task, first, discount=discount, trials=3)
         assert early.lower - 1e-9 <= best <= early.upper + 1e-9
-        observed = game.initial @ task.observed(discount)[0]
+        observed = game.initial @ task.solve_observed(discount)[0]
         assert best <= observed + 1e-9
-        assert all(best >= game.initial @ task.of_policy(policy, discount)[0] - 1e-9 for policy in first)
+        assert all(best >= game.initial @ task.evaluate_policy(policy, discount)[0] - 1e-9 for policy in first)
 
 
 def test_blind_and_observed_coincide_when_the_teammate_is_seen() -> None:
     environment = Reaching(size=3, horizon=4, sees_teammate=True)
     game = enumerate_game(environment)
-    task = response(game, action_probabilities(networks(environment, 1), game, seat=1)[0])
+    task = build_response(game, action_probabilities(networks(environment, 1), game, seat=1)[0])
     bounds = blind_value(task, action_probabilities(networks(environment, 0), game, seat=0), discount=0.9, trials=0)
     assert bounds.exact
-    assert bounds.lower == bounds.upper == float(game.initial @ task.observed(0.9)[0])
+    assert bounds.lower == bounds.upper == float(game.initial @ task.solve_observed(0.9)[0])
 
 
 def test_observations_of_the_partner_are_used() -> None:
@@ -168,10 +169,10 @@ def test_observations_of_the_partner_are_used() -> None:
     environment = SMALL["foraging"]
     game = enumerate_game(environment)
     first = action_probabilities(networks(environment, 0), game, seat=0)
-    task = response(game, action_probabilities(networks(environment, 1), game, seat=1)[0])
+    task = build_response(game, action_probabilities(networks(environment, 1), game, seat=1)[0])
     bounds = blind_value(task, first, discount=0.95, trials=30)
-    assert max(game.initial @ task.of_policy(policy, 0.95)[0] for policy in first) <= bounds.lower + 1e-12
-    assert bounds.lower <= bounds.upper <= game.initial @ task.observed(0.95)[0] + 1e-12
+    assert max(game.initial @ task.evaluate_policy(policy, 0.95)[0] for policy in first) <= bounds.lower + 1e-12
+    assert bounds.lower <= bounds.upper <= game.initial @ task.solve_observed(0.95)[0] + 1e-12
 
 
 def test_known_way_to_a_corner() -> None:
@@ -182,7 +183,7 @@ def test_known_way_to_a_corner() -> None:
     teammate = np.zeros((len(game.observations), 5))
     for number, cell in enumerate(game.observations.argmax(axis=1)):
         teammate[number, up if cell >= 3 else left if cell > 0 else stay] = 1.0
-    task = response(game, teammate)
+    task = build_response(game, teammate)
     bounds = blind_value(task, teammate[None], discount=0.9)
     assert bounds.exact
     assert np.isclose(bounds.lower, 0.9)  # two steps from the centre, the second is paid
@@ -197,7 +198,7 @@ def test_random_objects_are_refused() -> None:
 
 def test_too_many_states_are_refused_with_their_number() -> None:
     with pytest.raises(ValueError, match=r"too many joint states .* were found .* at most 300 are allowed"):
-        enumerate_game(Reaching(), most_states=300)
+        enumerate_game(Reaching(), max_states=300)
 
 
 @dataclass(frozen=True)
@@ -231,8 +232,8 @@ def test_time_that_matters_is_part_of_the_state() -> None:
     sample = np.asarray(cross_play(jax.random.key(5), environment, first, second, trials=TRIALS).returns)[0, 0, :, 0]
     exact = evaluate_pair(game, rows[0], columns[0], discount=1.0).returns
     assert abs(sample.mean() - exact) < SIGMAS * sample.std() / TRIALS**0.5
-    with pytest.raises(ValueError, match="at most 100 are allowed; they differ by time, since no part of the state"):
-        enumerate_game(environment, most_states=100)
+    with pytest.raises(ValueError, match="at most 100 are allowed; they differ by time, because no part of the state"):
+        enumerate_game(environment, max_states=100)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -73,7 +73,7 @@ def refusal(capsys, *arguments: str) -> str:
         (["matrix", "--seeds", "4294967296"], ["seeds", "4294967296"]),
         (["matrix", "--seeds", "7", "0..9999999999"], ["seeds must be at most 10000", "'0..9999999999'"]),
         (["matrix", "--seeds", "0..1" + "0" * 60], ["seeds must be at most 10000"]),
-        (["matrix", "--seeds", "9" * 5000], ["seeds must be whole numbers", "'999"]),
+        (["matrix", "--seeds", "9" * 5000], ["seeds must be non-negative integers", "'999"]),
         (["matrix", "--seeds", "1", "0..2"], ["seeds must be different", "[1, 0, 1, 2]"]),
         (["matrix", "--seeds"], ["seeds", "[]"]),
     ],
@@ -129,7 +129,7 @@ def test_a_file_where_the_directory_should_be_is_left_alone(capsys, tmp_path, be
 
 def test_a_place_where_nothing_can_be_written_is_named(capsys) -> None:
     sentence = refusal(capsys, "matrix", "--out", "/proc/coverset")
-    assert "out must be a directory that can be written, but /proc/coverset/seed-0 cannot: No such file" in sentence
+    assert "out must be a writable directory, but /proc/coverset/seed-0 is not: No such file" in sentence
 
 
 @pytest.mark.parametrize("there", [[], ["out/seed-1"], ["out/seed-0", "out/seed-1", "out/mine"]])
@@ -153,7 +153,7 @@ def test_where_one_seed_cannot_be_written_none_is(capsys, monkeypatch, tmp_path,
     monkeypatch.setattr(os, "link", no_link)
     out = tmp_path / "out"
     sentence = refusal(capsys, "matrix", "--out", str(out), "--seeds", "0..2")
-    wanted = f"out must be a directory that can be written, but {out / 'seed-1'} cannot: No space left on device."
+    wanted = f"out must be a writable directory, but {out / 'seed-1'} is not: No space left on device."
     assert wanted in sentence
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -161,7 +161,7 @@ def test_where_one_seed_cannot_be_written_none_is(capsys, monkeypatch, tmp_path,
 def test_a_link_to_nothing_is_named(capsys, tmp_path) -> None:
     (tmp_path / "seed-1").symlink_to(tmp_path / "nowhere")
     sentence = refusal(capsys, "matrix", "--out", str(tmp_path), "--seeds", "0", "1")
-    assert f"out must be a directory, but {tmp_path / 'seed-1'} is a link to nothing." in sentence
+    assert f"out must be a directory, but {tmp_path / 'seed-1'} is a broken link." in sentence
     assert [path.name for path in tmp_path.iterdir()] == ["seed-1"]
 
 
@@ -228,7 +228,7 @@ def test_a_summary_that_lacks_something_is_damaged(capsys, tmp_path) -> None:
     summary.write_text('{"env": "matrix"}')
     capsys.readouterr()
     sentence = refusal(capsys, *arguments)
-    assert "summary.json is damaged: method is missing. Remove it, and --resume makes it again." in sentence
+    assert "summary.json is damaged: method is missing. Delete it and use --resume to write it again." in sentence
     summary.unlink()
     assert run(["generate", *arguments]) == 0
     assert summary.read_bytes() == whole

@@ -22,7 +22,7 @@ def write_method(directory, method, should_stop):
 
 def test_the_demo_ends_in_the_report_and_its_findings(tmp_path, monkeypatch, capsys):
     out = tmp_path / "demo"
-    monkeypatch.setattr(demo, "_study", write_method)
+    monkeypatch.setattr(demo, "_run_method", write_method)
     assert demo.main(["--out", str(out)]) == 0
     earlier = out / "matrix-lbrdiv-fast" / "seed-9" / "config.json"
     earlier.parent.mkdir(parents=True)
@@ -31,7 +31,7 @@ def test_the_demo_ends_in_the_report_and_its_findings(tmp_path, monkeypatch, cap
     assert demo.main(["--out", str(out)]) == 0
     printed = capsys.readouterr().out
     assert "RL² agents trained with L-BRDiv teammates earn most" in printed
-    assert f"The report: {out / 'report' / 'index.html'}" in printed
+    assert f"Report: {out / 'report' / 'index.html'}" in printed
     assert (out / "report" / "index.html").is_file()
     assert (out / "cross-play.png").is_file()
     assert not earlier.exists()
@@ -45,7 +45,7 @@ def test_the_middle_of_the_demo_does_the_whole_job(tmp_path, monkeypatch, capsys
     monkeypatch.setattr(generate, "generate", partial(generate.generate, **toy_run.SETTINGS))
     small = {"hidden_sizes": (4,), "memory_size": 4, "rollout_length": 5, "chunk_steps": 200, "evaluations": 1}
     monkeypatch.setattr(train, "train", partial(train.train, **small))
-    (summary,) = demo._study(tmp_path, "brdiv", lambda: False)
+    (summary,) = demo._run_method(tmp_path, "brdiv", lambda: False)
     assert (summary["method"], summary["env_steps"]) == ("brdiv", toy_run.SETTINGS["total_steps"])
     assert "matrix: brdiv, preset fast" in capsys.readouterr().out
     seed = tmp_path / "seed-0"
@@ -58,7 +58,7 @@ def test_the_middle_of_the_demo_does_the_whole_job(tmp_path, monkeypatch, capsys
 def test_a_directory_that_is_no_demo_is_not_emptied(tmp_path):
     (tmp_path / "thesis").mkdir()
     with pytest.raises(ValueError, match="holds thesis"):
-        demo._empty(tmp_path)
+        demo._remove_earlier_demo(tmp_path)
     assert (tmp_path / "thesis").is_dir()
 
 
@@ -73,7 +73,7 @@ def test_a_directory_that_is_no_demo_is_not_emptied(tmp_path):
     ids=["only files", "other runs", "a run of the demo's name", "a demo and more"],
 )
 def test_what_the_demo_has_not_made_is_refused_and_kept(tmp_path, monkeypatch, capsys, names):
-    monkeypatch.setattr(demo, "_study", write_method)
+    monkeypatch.setattr(demo, "_run_method", write_method)
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}")

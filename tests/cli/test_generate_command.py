@@ -14,7 +14,7 @@ import pytest
 
 import toy_run
 from coverset.cli.main import run
-from coverset.cli.shared import key_values, option, seed_list
+from coverset.cli.shared import parse_key_values, parse_seeds, peek_option
 from toy_run import outcome
 
 LONG_CHUNKS = 800
@@ -170,17 +170,17 @@ def test_help_and_version_need_no_environment(capsys) -> None:
     ("words", "seeds"), [(["0..3"], [0, 1, 2, 3]), (["7"], [7]), (["5", "1..2", "0"], [5, 1, 2, 0]), (["4..4"], [4])]
 )
 def test_seeds_are_numbers_and_ranges(words: list[str], seeds: list[int]) -> None:
-    assert seed_list(words) == seeds
+    assert parse_seeds(words) == seeds
 
 
 def test_environment_parameters_are_json_or_text() -> None:
     words = ["size=7", "encoding=one-hot", "sees-teammate=true", "payoffs=[[1, 2]]", "name=a=b"]
-    assert key_values("env_args", words) == {
+    assert parse_key_values("env_args", words) == {
         "size": 7, "encoding": "one-hot", "sees_teammate": True, "payoffs": [[1, 2]], "name": "a=b",
     }  # fmt: skip
 
 
 def test_an_option_is_found_in_both_spellings() -> None:
-    assert option(["matrix", "--method", "lipo"], "--method", "lbrdiv") == "lipo"
-    assert option(["matrix", "--method=lipo"], "--method", "lbrdiv") == "lipo"
-    assert option(["matrix", "--method"], "--method", "lbrdiv") == "lbrdiv"
+    assert peek_option(["matrix", "--method", "lipo"], "--method", "lbrdiv") == "lipo"
+    assert peek_option(["matrix", "--method=lipo"], "--method", "lbrdiv") == "lipo"
+    assert peek_option(["matrix", "--method"], "--method", "lbrdiv") == "lbrdiv"

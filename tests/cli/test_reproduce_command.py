@@ -13,7 +13,7 @@ import pytest
 
 import toy_study
 from coverset.cli.main import run
-from coverset.cli.study_progress import duration
+from coverset.cli.study_progress import format_duration
 from coverset.runs.directory import RunDirectory
 from coverset.study import reproduce
 from coverset.study.planning import plan_study
@@ -67,7 +67,7 @@ def test_killed_and_interrupted_a_study_ends_with_the_same_results(tmp_path: Pat
     process = stop_in(disturbed, disturbed / RUN / "rl2" / "metrics.jsonl", signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
-    assert err == "coverset: stopped; repeat the command to go on.\n"
+    assert err == "coverset: stopped; repeat the command to continue.\n"
     assert "stopped" in out
     assert not (disturbed / RUN / "rl2" / "summary.json").exists()
     out, err = start(disturbed, "--json").communicate(timeout=PATIENCE)
@@ -111,14 +111,14 @@ def test_the_plan_the_study_and_the_study_again(tmp_path: Path, capfd, monkeypat
 def test_a_second_study_in_the_same_place_is_told_so(tmp_path: Path, capfd) -> None:
     """By a sentence and a code of its own, before anything is begun; a study of other experiments is welcome."""
     place = tmp_path / "matrix-brdiv-fast"
-    with reproduce.held(place):
+    with reproduce.lock_experiment(place):
         assert run(arguments(tmp_path)) == 3
         printed = capfd.readouterr()
         assert printed.out == ""
-        wanted = f"Another `coverset reproduce` is at work in {place}: wait for it, or stop it. Nothing was begun."
+        wanted = f"Another `coverset reproduce` is working in {place}: wait for it, or stop it. Nothing was started."
         assert printed.err == f"coverset: {wanted}\n"
         assert [path.name for path in place.iterdir()] == [reproduce.LOCK]
-        with reproduce.held(tmp_path / "matrix-lipo-fast"):
+        with reproduce.lock_experiment(tmp_path / "matrix-lipo-fast"):
             pass
     assert not place.exists()
 
@@ -129,10 +129,10 @@ def test_a_unit_on_which_a_command_is_at_work_is_no_failure(tmp_path: Path, capf
     (experiment, *_) = plan_study(["matrix"], methods=["brdiv"], learners=["rl2"], preset="fast", seeds=[0],
         out=tmp_path, generation=toy_study.GENERATION, training=toy_study.TRAINING)  # fmt: skip
     directory.claim({**experiment.config(0), "trained_with": [0]})
-    with directory.held():
+    with directory.hold_lock():
         assert run([*arguments(tmp_path), "--json"]) == 3
     printed = capfd.readouterr()
-    assert printed.err.startswith("coverset: matrix-brdiv-fast/generate is left alone: ")
+    assert printed.err.startswith("coverset: matrix-brdiv-fast/generate is in use: ")
     states = [unit["state"] for unit in json.loads(printed.out)["units"]]
     assert states == ["in use", "skipped", "skipped", "skipped", "done"]
 
@@ -143,7 +143,7 @@ def test_a_unit_on_which_a_command_is_at_work_is_no_failure(tmp_path: Path, capf
         (["matrxi"], "Did you mean 'matrix'?"),
         (["matrix", "--methods"], "methods must name at least one"),
         (["matrix", "--methods", "brdif"], "Did you mean 'brdiv'?"),
-        (["matrix", "--seeds", "a"], "seeds must be whole numbers"),
+        (["matrix", "--seeds", "a"], "seeds must be non-negative integers"),
         (["matrix", "--generation", "total_steps"], "generation must be given as NAME=VALUE"),
         (["matrix", "--generation", "total_steps=many"], "total_steps must be a whole number, got 'many'"),
         (["matrix", "--training", "total_steps=0"], "total_steps must be at least 1"),
@@ -163,4 +163,4 @@ def test_mistakes_are_one_sentence(tmp_path: Path, capfd, options: list[str], wo
     ("seconds", "words"), [(None, "unknown"), (0.4, "0 s"), (99, "99 s"), (600, "10 min"), (7200, "2.0 h")]
 )
 def test_durations_are_for_people(seconds: float | None, words: str) -> None:
-    assert duration(seconds) == words
+    assert format_duration(seconds) == words

@@ -23,13 +23,13 @@ PATIENCE = 600
     ("options", "words"),
     [
         (["--engine", "rai"], "Did you mean 'ray'?"),
-        (["--address", "auto"], "--address is for --engine ray"),
-        (["--cpus", "2"], "--cpus is for --engine ray"),
+        (["--address", "auto"], "--address needs --engine ray"),
+        (["--cpus", "2"], "--cpus needs --engine ray"),
         (["--engine", "ray", "--cpus", "0"], "cpus must be at least 1"),
         (["--engine", "ray", "--cpus", "2", "--address", "auto"], "cpus is for a local cluster"),
         (["--engine", "ray", "--address", "somewhere"], "address must be HOST:PORT"),
         (["--engine", "ray", "--address", "ray://somewhere:1"], "address must be HOST:PORT"),
-        (["--engine", "ray", "--address", "127.0.0.1:99999"], "Nobody answers at address 127.0.0.1:99999"),
+        (["--engine", "ray", "--address", "127.0.0.1:99999"], "Nothing answers at address 127.0.0.1:99999"),
         (["--engine", "ray", "--address", "{free}"], "start a cluster with `ray start --head`"),
     ],
 )
@@ -49,9 +49,7 @@ def test_mistakes_are_one_sentence(tmp_path: Path, capfd, options: list[str], wo
 def test_without_ray_it_says_what_to_install(tmp_path: Path, capfd, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     assert run(["reproduce", "matrix", "--engine", "ray", "--out", str(tmp_path)]) == 2
-    assert capfd.readouterr().err == (
-        "coverset: The ray engine needs a package that is missing: pip install 'coverset[ray]'.\n"
-    )
+    assert capfd.readouterr().err == ("coverset: The ray engine needs the package ray: pip install 'coverset[ray]'.\n")
 
 
 @pytest.mark.slow
@@ -81,8 +79,8 @@ def test_after_a_lost_worker_ctrl_c_stops_in_order_and_leaves_nothing_behind(tmp
     printed, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     lost, stopped = err.splitlines()
-    assert "lost its worker and is run again (1 of 3)" in lost
-    assert stopped == "coverset: stopped; repeat the command to go on."
+    assert "lost its worker and is restarted (retry 1 of 3)" in lost
+    assert stopped == "coverset: stopped; repeat the command to continue."
     assert {unit["state"] for unit in json.loads(printed)["units"]} == {"stopped", "to do"}
     assert [*out.glob("*/seed-0/checkpoints/*.safetensors")]
     wait_for(lambda: not processes(mark))

@@ -1,4 +1,4 @@
-"""`coverset studio` as a process: its address, its end, and its refusals."""
+"""`coverset studio` as a process: address, interrupt, errors."""
 
 import json
 import signal
@@ -41,7 +41,7 @@ def test_it_prints_its_address_serves_and_stops_on_interrupt(tmp_path):
     [
         (["nowhere"], "DIR must be a directory with runs of coverset, but nowhere is not a directory."),
         ([".", "--port", "70000"], "port must lie between 0 and 65535, got 70000."),
-        ([".", "--token", "short"], "token must be at least 8 letters"),
+        ([".", "--token", "short"], "token must have at least 8 printable ASCII characters"),
         ([".", "--host", "no.such.host.invalid", "--port", "0"], "host must be an address of this machine"),
     ],
 )

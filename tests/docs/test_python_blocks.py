@@ -13,10 +13,11 @@ import pytest
 
 import coverset
 import pages
-from coverset.adhoc.agent import AdHocPolicy, create_actor
-from coverset.adhoc.saved import load_agent_policy, save_agent
+from coverset.adhoc.learner import AdHocPolicy
+from coverset.adhoc.saved import load_agent_policy
 from coverset.envs.registry import parameters_of
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.actor import dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population, save_population
 from coverset.studio.files import SafeDirectory
 from coverset.studio.recordings import FORMAT, RecordingStore
@@ -65,12 +66,11 @@ def saved_networks() -> None:
     """A population with waves and a rectifier, and an agent with memory, as one run would have written them."""
     place, about = Path("runs/matrix-lbrdiv-fast/seed-0"), {"env": "matrix", "env_parameters": {}, "seed": 0}
     halves = [
-        NetworkPolicy(jax.vmap(lambda key: MLP.create(key, (2, 8, 6, 3), waves=1.0))(jax.random.split(key, 2)))
+        dense_policy(jax.vmap(lambda key: MLP.create(key, (2, 8, 6, 3), waves=1.0))(jax.random.split(key, 2)))
         for key in jax.random.split(jax.random.key(0))
     ]
     save_population(place / "policies.safetensors", Population(*halves), about)
-    actor = create_actor(jax.random.key(1), 2, 3, (5,), 4, recurrent=True)
-    save_agent(place / "rl2" / "agent.safetensors", AdHocPolicy(actor, 3, 0.5), {**about, "seat": 0})
+    write_untrained(place / "rl2" / "agent.safetensors", about, make_spec(2, 3, hidden_sizes=(5,), reward_scale=0.5))
 
 
 PREPARED: dict[str, Callable[[], None]] = {

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 import coverset
 import pages
-from coverset.presets import generate_settings
+from coverset.presets import resolve_generation
 
 
 class Page(HTMLParser):
@@ -61,14 +61,14 @@ def test_the_site(tmp_path: Path) -> None:
 
     documented = Page(site / "reference" / "api.html").anchors
     assert {f"coverset.{name}" for name in coverset.__all__} <= documented
-    assert "coverset.teammates.method.PairWeightRule" in documented
+    assert "coverset.teammates.method.Rollout" in documented
     bridges = (pages.ROOT / "docs" / "how-to" / "integrations.md").read_text()
     taught = re.findall(r"(coverset\.adapters\.\w+)(?::| import )(\w+)", bridges)
     assert len(taught) > 5
     assert {".".join(name) for name in taught} <= documented
 
     presets = (site / "reference" / "settings.html").read_text()
-    assert f"{generate_settings('foraging', 'lbrdiv', 'paper').total_steps:,}" in presets
+    assert f"{resolve_generation('foraging', 'lbrdiv', 'paper')[0].total_steps:,}" in presets
     assert "Number of pairs (best response, teammate) to train" in presets
 
 

@@ -131,12 +131,12 @@ def starting(times, chances) -> dict:
 
 
 BREAKS = {
-    "hash": ({"__hash__": None}, r"Broken\.__hash__ must give a hash"),
+    "hash": ({"__hash__": None}, r"Broken\.__hash__ must return a hash"),
     "observation_size 0": ({"observation_size": 0}, r"observation_size must be an int of at least 1, got 0"),
     "observation_size float": ({"observation_size": 1.0}, r"observation_size must be an int .* got 1\.0"),
     "num_actions": ({"num_actions": (2,)}, r"num_actions must be a tuple of two ints of at least 1, got \(2,\)"),
     "no action": ({"num_actions": (2, 0)}, r"num_actions must be a tuple of two ints of at least 1, got \(2, 0\)"),
-    "seats": ({"num_actions": (2, 3), "seats_alike": True}, "seats_alike must be False while"),
+    "seats": ({"num_actions": (2, 3), "seats_alike": True}, "seats_alike must be False if"),
     "version": ({"version": 0}, "version must be an int of at least 1, got 0"),
     "conventions": ({"conventions": ["a"]}, r"conventions must be a tuple of strings, got \['a'\]"),
     "convention twice": ({"conventions": ("a", "a")}, "conventions must be distinct names"),
@@ -163,7 +163,7 @@ BREAKS = {
     ),
     "conventions that nothing tells apart": (
         {"conventions": ("a", "b")},
-        "convention must tell which of a, b was followed, got no such method",
+        "convention must return which of a, b was followed, got no such method",
     ),
     "parameters that are no fields": (
         {"__init__": lambda self, scale=1.0, **fields: Counting.__init__(self, **fields)},

@@ -8,8 +8,8 @@ import pytest
 
 from coverset.cli.main import run
 from coverset.envs.matrix import MatrixGame
-from coverset.envs.registry import NEEDED, make, recorded_parameters
-from coverset.policies.guests import load_guest
+from coverset.envs.registry import ADAPTER_PACKAGES, make, parameters_to_record
+from coverset.policies.third_party import load_third_party
 
 BROKEN = {
     "syntax": ("def game(:\n", r"but SyntaxError: .*"),
@@ -29,7 +29,7 @@ def test_a_module_that_cannot_be_imported_is_named(kind: str, tmp_path: Path, mo
     with pytest.raises(ValueError, match=rf"^environment '{name}' must name an importable module:function, {cause}\.$"):
         make(name)
     with pytest.raises(ValueError, match=rf"^partner '{name}' must name an importable module:function, {cause}\.$"):
-        load_guest(name, MatrixGame(), seat=1)
+        load_third_party(name, MatrixGame(), seat=1)
 
 
 @pytest.mark.parametrize(
@@ -83,10 +83,10 @@ def test_parameters_are_recorded_only_where_they_build_the_same_again(tmp_path: 
     monkeypatch.syspath_prepend(tmp_path)
     for name in ("scaled_game:Scaled", "scaled_game:turning"):
         with pytest.raises(ValueError, match=rf"^environment '{name}' must be a frozen dataclass that .* got an"):
-            recorded_parameters(name, make(name), {})
+            parameters_to_record(name, make(name), {})
     for given in ({}, {"horizon": 5}):
         environment = make("scaled_game:lasting", **given)
-        recorded = recorded_parameters("scaled_game:lasting", environment, given)
+        recorded = parameters_to_record("scaled_game:lasting", environment, given)
         assert recorded == {"horizon": 3} | given
         assert make("scaled_game:lasting", **recorded) == environment
 
@@ -126,7 +126,7 @@ def test_only_what_says_that_it_makes_an_environment_is_called(tmp_path: Path, m
     for name in ("makers:plain", "makers:elsewhere", "makers:half"):
         with pytest.raises(ValueError, match=rf"^environment '{name}' must name an Environment class or .* `-> Env"):
             make(name)
-    with pytest.raises(ValueError, match=r"^environment 'makers:Other' must name .*, got a class that is none\.$"):
+    with pytest.raises(ValueError, match=r"^environment 'makers:Other' must name .*, got another class\.$"):
         make("makers:Other")
     with pytest.raises(TypeError, match="must build a coverset Environment, got list"):
         make("makers:untrue")
@@ -138,9 +138,9 @@ def test_a_sentence_of_the_factory_stays_as_it_is() -> None:
         make("coverset.envs.matrix:MatrixGame", horizon=0)
 
 
-@pytest.mark.parametrize("module", NEEDED)
+@pytest.mark.parametrize("module", ADAPTER_PACKAGES)
 def test_an_adapter_whose_package_is_missing_says_what_to_install(module: str, monkeypatch) -> None:
-    package, install = NEEDED[module]
+    package, install = ADAPTER_PACKAGES[module]
     for name in [name for name in sys.modules if name == module or name.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
@@ -152,7 +152,7 @@ def test_an_adapter_whose_package_is_missing_says_what_to_install(module: str, m
 def test_every_adapter_of_environments_is_among_them() -> None:
     adapters = Path(__file__).parents[2] / "src" / "coverset" / "adapters"
     outside = {path.stem for path in adapters.glob("*.py") if "Needs the " in path.read_text()}
-    assert outside - {"tensorboard", "wandb"} == {module.rpartition(".")[2] for module in NEEDED}
+    assert outside - {"tensorboard", "wandb"} == {module.rpartition(".")[2] for module in ADAPTER_PACKAGES}
 
 
 @pytest.mark.parametrize("parameter", ["name", "role", "function"])

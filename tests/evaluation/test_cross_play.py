@@ -8,10 +8,17 @@ from jaxtyping import Array, Int
 
 from coverset.envs.matrix import MatrixGame
 from coverset.evaluation import summary as measurement
-from coverset.evaluation.conventions import convention_shares, coverage_set, describe, in_words, members_found
-from coverset.evaluation.cross_play import between_pairs, constraint_gaps, cross_play, named_gaps, violated
+from coverset.evaluation.conventions import (
+    convention_shares,
+    coverage_set,
+    describe_conventions,
+    find_members,
+    format_shares,
+)
+from coverset.evaluation.cross_play import constraint_gaps, count_violations, cross_play, label_gaps, off_diagonal_gaps
 from coverset.evaluation.summary import measure_population
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.actor import ActorPolicy, dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population
 from coverset.policy import Policy
 
@@ -32,10 +39,10 @@ class Constant(Policy):
         return self.action, memory
 
 
-def certain(actions: tuple[int, ...]) -> NetworkPolicy:
+def certain(actions: tuple[int, ...]) -> ActorPolicy:
     """Networks that see one number and always play their action."""
     heads = SURE * jax.nn.one_hot(jnp.array(actions), 3)
-    return NetworkPolicy(MLP((jnp.zeros((len(actions), 1, 3)),), (heads,)))
+    return dense_policy(MLP((jnp.zeros((len(actions), 1, 3)),), (heads,)))
 
 
 def test_rows_are_seat_0_and_columns_seat_1() -> None:
@@ -101,7 +108,7 @@ def test_gaps_equal_a_loop() -> None:
         else:
             assert first[i, j] == pytest.approx(returns[i, i] - returns[j, i] - 0.25)
             assert second[i, j] == pytest.approx(returns[i, i] - returns[i, j] - 0.25)
-    assert named_gaps(np.array([[2.0, 0.0], [1.0, 5.0]]), 0.5) == {
+    assert label_gaps(np.array([[2.0, 0.0], [1.0, 5.0]]), 0.5) == {
         "other_best_response": [[None, 0.5], [4.5, None]],
         "other_teammate": [[None, 1.5], [3.5, None]],
     }
@@ -110,19 +117,19 @@ def test_gaps_equal_a_loop() -> None:
 def test_shares_and_words() -> None:
     shares = convention_shares(np.array([[0, 0, 2, 3], [1, 1, 1, 1]]), 3)
     np.testing.assert_array_equal(shares, [[0.5, 0, 0.25, 0.25], [0, 1, 0, 0]])
-    assert in_words(MatrixGame(), shares[0]) == "action 1 50%, action 3 25%, no convention 25%"
+    assert format_shares(MatrixGame(), shares[0]) == "action 1 50%, action 3 25%, no convention 25%"
 
 
-def test_a_member_counts_when_it_is_followed_mostly_and_answers_its_teammate() -> None:
+def test_a_count_memberss_when_it_is_followed_mostly_and_answers_its_teammate() -> None:
     own = np.array([[0.6, 0.4, 0, 0], [0.5, 0.5, 0, 0], [0, 0, 0.1, 0.9], [0.9, 0.1, 0, 0]])
     partner = np.array([[1.0, 0, 0, 0], [1.0, 0, 0, 0], [0, 0, 1.0, 0], [0, 1.0, 0, 0]])
-    assert members_found(MatrixGame(), own, partner) == [0, None, None, None]
+    assert find_members(MatrixGame(), own, partner) == [0, None, None, None]
 
 
 def test_constant_payoffs_have_one_member_which_everybody_holds() -> None:
     game = MatrixGame(payoffs=((3.0, 3.0), (3.0, 3.0)))
     anyhow = np.array([[0.5, 0.5, 0.0], [0.4, 0.6, 0.0]])
-    told = describe(game, anyhow, anyhow[::-1])
+    told = describe_conventions(game, anyhow, anyhow[::-1])
     assert (told["coverage_found"], told["coverage_size"]) == (1, 1)
     assert told["covers"] == ["action 1", "action 1"]
 
@@ -136,15 +143,15 @@ def test_coverage_is_that_of_payoffs_as_they_are_played(payoffs, needed) -> None
 
 def test_small_payoffs_are_told_apart() -> None:
     game = MatrixGame(payoffs=((1e-12, 0.0), (0.0, 1e-12)))
-    assert members_found(game, np.eye(3)[:2], np.eye(3)[:2]) == [0, 1]
-    assert members_found(game, np.eye(3)[:2], np.eye(3)[1::-1]) == [None, None]
+    assert find_members(game, np.eye(3)[:2], np.eye(3)[:2]) == [0, 1]
+    assert find_members(game, np.eye(3)[:2], np.eye(3)[1::-1]) == [None, None]
 
 
 def test_a_gap_that_is_not_a_number_is_a_violation() -> None:
     gaps = constraint_gaps(np.array([[2.0, np.nan], [1.0, 5.0]]), 0.5)
-    assert violated(gaps) == 2
-    assert violated(constraint_gaps(np.array([[2.0, 1.0], [1.0, 5.0]]), 0.5)) == 0
-    assert np.isnan(between_pairs(gaps)).sum() == 2
+    assert count_violations(gaps) == 2
+    assert count_violations(constraint_gaps(np.array([[2.0, 1.0], [1.0, 5.0]]), 0.5)) == 0
+    assert np.isnan(off_diagonal_gaps(gaps)).sum() == 2
 
 
 def test_dominated_and_duplicate_conventions_are_no_members_of_their_own() -> None:
@@ -152,7 +159,7 @@ def test_dominated_and_duplicate_conventions_are_no_members_of_their_own() -> No
     game = MatrixGame(payoffs=((2.0, 2.0, 2.0), (2.0, 2.0, 2.0), (1.0, 1.0, 0.0)))
     own = np.eye(4)[:3]
     partner = np.eye(4)[:3]
-    assert members_found(game, own, partner) == [0, 0, None]
-    told = describe(game, own, partner)
+    assert find_members(game, own, partner) == [0, 0, None]
+    told = describe_conventions(game, own, partner)
     assert (told["coverage_found"], told["coverage_size"]) == (1, 1)
     assert told["covers"] == ["action 1", "action 1", None]

@@ -10,7 +10,7 @@ import coverset
 import toy_run
 from coverset.envs.matrix import PAPER_PAYOFFS
 from coverset.evaluation.cross_play import constraint_gaps
-from coverset.evaluation.kinds import describe_kinds, kinds, served, smallest_cover
+from coverset.evaluation.kinds import assign_kinds, describe_kinds, find_served, smallest_cover
 
 PAPER = np.array(PAPER_PAYOFFS)
 
@@ -57,13 +57,13 @@ def test_the_cover_is_as_small_as_a_search_through_all_sets_finds(size: int) -> 
     random = np.random.default_rng(size)
     for _ in range(20):
         returns = random.normal(size=(size, size)) + 1.5 * np.eye(size)
-        serving = served(returns, 0.5)
+        serving = find_served(returns, 0.5)
         sets = itertools.chain.from_iterable(itertools.combinations(range(size), n) for n in range(1, size + 1))
         smallest = next(len(chosen) for chosen in sets if serving[list(chosen)].any(axis=0).all())
         cover = smallest_cover(returns, 0.5)
         assert len(cover) == smallest
         assert serving[cover].any(axis=0).all()
-        assert set(kinds(returns, 0.5)) == set(cover), "a cover has no idle member"
+        assert set(assign_kinds(returns, 0.5)) == set(cover), "a cover has no idle member"
 
 
 def test_satisfied_constraints_mean_that_every_teammate_is_a_kind_of_its_own() -> None:
@@ -80,8 +80,8 @@ def test_satisfied_constraints_mean_that_every_teammate_is_a_kind_of_its_own() -
 def test_renumbering_the_pairs_renumbers_the_kinds() -> None:
     returns = np.random.default_rng(3).normal(size=(5, 5)) + 2 * np.eye(5)
     order = np.array([3, 0, 4, 1, 2])
-    there = kinds(returns, 0.4)
-    again = kinds(returns[np.ix_(order, order)], 0.4)
+    there = assign_kinds(returns, 0.4)
+    again = assign_kinds(returns[np.ix_(order, order)], 0.4)
     assert [int(order[member]) for member in again] == [there[pair] for pair in order]
 
 

@@ -8,16 +8,19 @@ import numpy as np
 import pytest
 
 from countdown import Countdown
-from coverset.adhoc import plastic
-from coverset.envs.conformance import MOST_STEPS as MOST_CHECKED
+from coverset.adhoc.learner import World, agent_spec
+from coverset.adhoc.learners import plastic
+from coverset.adhoc.pool import PartnerPool
+from coverset.envs.conformance import MAX_STEPS as MOST_CHECKED
 from coverset.envs.conformance import check_environment
 from coverset.envs.registry import make
 from coverset.evaluation import cross_play as module
 from coverset.evaluation import summary as measuring
-from coverset.evaluation.cross_play import FEWEST_TRIALS, affordable_trials, cross_play
+from coverset.evaluation.cross_play import MIN_TRIALS, cross_play, limit_trials
 from coverset.evaluation.summary import TRIALS, measure_population
 from coverset.pipeline.evaluate import default_trials
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.actor import ActorPolicy, dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population
 
 HORIZON = 100_000
@@ -47,24 +50,26 @@ class Steps:
 
 
 def population(environment: Countdown) -> Population:
-    def policies(seat: int) -> NetworkPolicy:
+    def policies(seat: int) -> ActorPolicy:
         sizes = (environment.observation_size, 2, environment.num_actions[seat])
-        return NetworkPolicy(jax.vmap(lambda key: MLP.create(key, sizes))(jax.random.split(jax.random.key(seat), 2)))
+        return dense_policy(jax.vmap(lambda key: MLP.create(key, sizes))(jax.random.split(jax.random.key(seat), 2)))
 
     return Population(policies(0), policies(1))
 
 
 def test_a_population_and_a_library_of_a_long_game(monkeypatch) -> None:
     budget, steps = 2**21, Steps()
-    monkeypatch.setattr(module, "MOST_STEPS", budget)
+    monkeypatch.setattr(module, "MAX_STEPS", budget)
     monkeypatch.setattr(measuring, "cross_play", steps)
     monkeypatch.setattr(plastic, "cross_play", steps)
     game = Marathon()
     found = measure_population(jax.random.key(0), game, population(game), margin=1.0, discount=0.99)
-    assert found["episodes_per_pair"] == FEWEST_TRIALS
+    assert found["episodes_per_pair"] == MIN_TRIALS
     assert found["cross_play"] == [[1.0, 1.0], [1.0, 1.0]]
     assert steps.played == 4 * FEWEST_TRIALS * HORIZON
-    plastic.make_plastic(jax.random.key(0), game, population(game))
+    learner, pairs = plastic.Plastic(), population(game)
+    spec = agent_spec(learner, game, TrainSettings(total_steps=1), 0, pairs)
+    learner.fit(jax.random.key(0), World(game, pairs, PartnerPool((pairs.teammates,)), 0, spec))
     assert steps.played == 2 * 4 * FEWEST_TRIALS * HORIZON
 
 
@@ -73,16 +78,17 @@ def test_the_built_in_games_are_measured_as_ever(name: str) -> None:
     game = make(name)
     for size in (3, 4, 6, 16):
         assert affordable_trials(TRIALS, game.horizon, pairs=size**2) == TRIALS
-        assert affordable_trials(plastic.SIMULATED_EPISODES, game.horizon, pairs=size**2) == plastic.SIMULATED_EPISODES
+        simulated = plastic.Plastic().simulated_episodes
+        assert affordable_trials(simulated, game.horizon, pairs=size**2) == simulated
     assert default_trials(game, 20, 8) == 128
 
 
 @pytest.mark.parametrize("horizon", [10**3, 10**5, 10**7])
 def test_no_measurement_takes_more_steps_than_its_budget_or_its_fewest_trials(horizon: int) -> None:
     for pairs in (1, 9, 64):
-        trials = affordable_trials(TRIALS, horizon, pairs=pairs)
+        trials = limit_trials(TRIALS, horizon, pairs=pairs)
         assert 1 <= trials <= TRIALS
-        assert trials * horizon * pairs <= max(module.MOST_STEPS, FEWEST_TRIALS * horizon * pairs)
+        assert trials * horizon * pairs <= max(module.MAX_STEPS, MIN_TRIALS * horizon * pairs)
 
 
 def test_the_check_of_a_long_game_looks_at_it_in_pieces_to_the_end() -> None:

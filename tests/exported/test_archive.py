@@ -111,14 +111,14 @@ def test_files_of_the_format_before_are_told_to_be_made_again(source: Path, tmp_
     ("field", "value", "message"),
     [
         ("format", 2, "does not hold 'coverset exported agent 2'."),
-        ("env", None, "must say env in about.json as str, got null."),
-        ("env", ["matrix"], 'must say env in about.json as str, got ["matrix"].'),
-        ("env_parameters", "x" * 100, f'must say env_parameters in about.json as dict, got "{"x" * 59}....'),
-        ("num_actions", True, "must say num_actions in about.json from 1 to 1000000, got true."),
-        ("num_actions", 3.0, "must say num_actions in about.json from 1 to 1000000, got 3.0."),
-        ("observation_size", 10**9, "must say observation_size in about.json from 1 to 1000000, got 1000000000."),
-        ("seat", "0", 'must say seat in about.json as int, got "0".'),
-        ("learner", {}, "must say learner in about.json as str, got {}."),
+        ("env", None, "must give env in about.json as str, got null."),
+        ("env", ["matrix"], 'must give env in about.json as str, got ["matrix"].'),
+        ("env_parameters", "x" * 100, f'must give env_parameters in about.json as dict, got "{"x" * 59}....'),
+        ("num_actions", True, "must give num_actions in about.json from 1 to 1000000, got true."),
+        ("num_actions", 3.0, "must give num_actions in about.json from 1 to 1000000, got 3.0."),
+        ("observation_size", 10**9, "must give observation_size in about.json from 1 to 1000000, got 1000000000."),
+        ("seat", "0", 'must give seat in about.json as int, got "0".'),
+        ("learner", {}, "must give learner in about.json as str, got {}."),
     ],
 )
 def test_fields_of_other_kinds_are_named(field: str, value, message: str, source: Path, tmp_path: Path) -> None:

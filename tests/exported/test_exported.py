@@ -13,23 +13,28 @@ import numpy as np
 import pytest
 from jax import export
 
-from coverset.adhoc.agent import AdHocPolicy, create_actor
-from coverset.adhoc.plastic import make_plastic
+from coverset.adhoc.learner import World, agent_spec
+from coverset.adhoc.learners.plastic import Plastic
 from coverset.adhoc.pool import PartnerPool
 from coverset.adhoc.saved import load_agent, load_agent_policy, save_agent
 from coverset.cli.main import run
 from coverset.envs import registry
 from coverset.envs.matrix import MatrixGame
-from coverset.evaluation.cross_play import cross_play, member_count
-from coverset.exported.file import export_agent, export_policy, load_exported
-from coverset.partners import load_stacked
+from coverset.evaluation.cross_play import cross_play
+from coverset.exported.file import export_policy, load_exported
+from coverset.partners import Game, find_group
 from coverset.pipeline.crossplay import crossplay
-from coverset.policies.guests import HostPolicy
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.pipeline.export import export_agent
+from coverset.policies.actor import dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population, save_population
+from coverset.policies.stacked import count_members
+from coverset.policies.third_party import HostPolicy
 from coverset.policy import Policy
 from coverset.runs.storage import DamagedFile
+from coverset.settings import TrainSettings
 from coverset.types import Percept
+from saved_agents import make_spec, write_untrained
 
 ABOUT = {"env": "matrix", "env_parameters": {}, "seat": 0, "seed": 7}
 STEPS = 12
@@ -82,18 +87,26 @@ class Factoring(Counting):
 
 def pairs(sharpness: float = 50.0) -> Population:
     """Two pairs that choose the first action or the second: always, unless less sharp."""
-    always = NetworkPolicy(MLP((jnp.zeros((2, 1, 3)),), (sharpness * jnp.eye(3)[:2],)))
+    always = dense_policy(MLP((jnp.zeros((2, 1, 3)),), (sharpness * jnp.eye(3)[:2],)))
     return Population(always, always)
 
 
 def make_agent(directory: Path, kind: str) -> Path:
     """A saved agent of the matrix game: untrained networks, whose actions are all but uniform, so that keys matter."""
-    if kind == "plastic":
-        policy = make_plastic(jax.random.key(0), MatrixGame(), pairs(2.0))
-    else:
-        policy = AdHocPolicy(create_actor(jax.random.key(0), 1, 3, (5,), 6, recurrent=kind == "rl2"), 3, 0.5)
-    save_agent(directory / "agent.safetensors", policy, {"learner": kind, **ABOUT})
+    if kind != "plastic":
+        write_untrained(directory / "agent.safetensors", ABOUT, make_spec(reward_scale=0.5), kind)
+        return directory
+    learner, environment, population = Plastic(), MatrixGame(), pairs(2.0)
+    spec = agent_spec(learner, environment, TrainSettings(total_steps=1), 0, population)
+    world = World(environment, population, PartnerPool((population.teammates,)), 0, spec)
+    save_agent(directory / "agent.safetensors", learner.fit(jax.random.key(0), world), learner, spec, ABOUT)
     return directory
+
+
+def load_partner(file: Path, **parameters) -> Policy:
+    """What a file holds, as a partner in seat 1 of the matrix game."""
+    game = Game(registry.make("matrix", **parameters), {"env": "matrix", "env_parameters": parameters})
+    return find_group(str(file), game, seat=1).policies
 
 
 @pytest.fixture(scope="module")
@@ -152,10 +165,10 @@ def test_a_file_says_what_it_is_for_and_is_the_same_every_time(files: dict[str, 
 
 
 def test_it_is_a_partner_among_others(files: dict[str, Path]) -> None:
-    stacked = load_stacked(files["rl2"], MatrixGame())
-    assert member_count(stacked) == 1
+    stacked = load_partner(files["rl2"])
+    assert count_members(stacked) == 1
     pool = PartnerPool((stacked, pairs().teammates))
-    again = PartnerPool((load_stacked(files["rl2"], MatrixGame()), pairs().teammates))
+    again = PartnerPool((load_partner(files["rl2"]), pairs().teammates))
     assert jax.tree.structure(pool) == jax.tree.structure(again)
     percepts = Percept(jnp.ones((3, 2, 1)), jnp.zeros((3, 2)), jnp.ones((3, 2), bool))
     actions, _ = pool.act(jax.random.split(jax.random.key(0), (3, 2)), percepts, pool.initial_memories(2))
@@ -171,7 +184,7 @@ def test_a_policy_of_ones_own_is_exported_and_plays_as_it_was_written(tmp_path: 
     assert [about[name] for name in ("seat", "num_actions", "observation_size")] == [1, 3, 1]
     again = export_policy(load_exported(first), "matrix", 1, tmp_path / "again.zip", env_parameters=parameters)
     for name in (first, again):
-        stacked = load_stacked(name, registry.make("matrix", **parameters), seat=1)
+        stacked = load_partner(name, **parameters)
         policy = jax.tree.map(lambda x: x[0], stacked)
         actions, memory = [], policy.initial_memory()
         for _ in range(5):
@@ -217,7 +230,7 @@ def test_an_exported_agent_with_more_actions_than_it_says_is_refused(tmp_path: P
 def test_members_of_a_population_are_exported_one_by_one(role: str, seat: int, tmp_path: Path, capsys) -> None:
     keys = jax.random.split(jax.random.key(0), (2, 2))
     halves = Population(
-        *(NetworkPolicy(jax.vmap(lambda key: MLP.create(key, (1, 4, 3), waves=1.0))(half)) for half in keys)
+        *(dense_policy(jax.vmap(lambda key: MLP.create(key, (1, 4, 3), fourier_bandwidth=1.0))(half)) for half in keys)
     )
     save_population(tmp_path / "policies.safetensors", halves, {"env": "matrix", "env_parameters": {}, "seed": 7})
     assert run(["export", str(tmp_path), "--role", role, "--member", "2", "--json"]) == 0
@@ -236,9 +249,9 @@ def test_members_of_a_population_are_exported_one_by_one(role: str, seat: int, t
 
 def test_members_that_are_not_there_are_named(files: dict[str, Path], tmp_path: Path) -> None:
     save_population(tmp_path / "policies.safetensors", pairs(), ABOUT)
-    with pytest.raises(ValueError, match="member must lie between 1 and 2, got 3"):
+    with pytest.raises(ValueError, match="teammate must lie between 1 and 2, got 3"):
         export_agent(tmp_path, role="teammates", member=3)
-    with pytest.raises(ValueError, match="member must lie between 1 and 2, got 0"):
+    with pytest.raises(ValueError, match="teammate must lie between 1 and 2, got 0"):
         export_agent(tmp_path, role="teammates", member=0)
     with pytest.raises(ValueError, match="role must be one of best-responses, teammates, got 'partners'"):
         export_agent(tmp_path, role="partners", member=1)

@@ -12,7 +12,7 @@ from jax._src import effects
 
 from coverset.exported import programs, sandbox
 from coverset.exported.file import ExportedPolicy, export_policy, load_exported
-from coverset.exported.programs import Refused
+from coverset.exported.programs import ProgramRefused
 from coverset.policy import Policy
 from coverset.runs.storage import DamagedFile
 from coverset.types import Percept
@@ -214,7 +214,7 @@ def test_what_no_agent_does_is_refused(way: str, source: Path, tmp_path: Path) -
     body, beside, top, message = OTHERS[way]
     file = with_step(source, tmp_path / "hostile.zip", body, beside, top)
     part = export.deserialize(bytearray(entries(file)["step.bin"]))
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(ProgramRefused, match=message):
         programs.check_module(programs.read_module(part.mlir_module_serialized))
 
 
@@ -326,10 +326,10 @@ def test_a_reader_that_crashes_or_hangs_is_a_damaged_program(monkeypatch) -> Non
     """Half a per cent of damaged programs crash it; which ones depends on the version of jaxlib."""
     with monkeypatch.context() as changed:
         changed.setattr(sandbox, "SECONDS_LIMIT", 0.001)
-        with pytest.raises(Refused, match=r"step\.bin takes more than 0\.001 s to read"):
+        with pytest.raises(ProgramRefused, match=r"step\.bin takes more than 0\.001 s to read"):
             sandbox.clean_programs({"step.bin": b"x"}, {"step.bin": ([], [])})
     monkeypatch.setattr(programs, "__file__", str(Path(__file__).with_name("nowhere.py")))
-    with pytest.raises(Refused, match=r"step\.bin is damaged: reading ended with code 2"):
+    with pytest.raises(ProgramRefused, match=r"step\.bin is damaged: reading ended with code 2"):
         sandbox.clean_programs({"step.bin": b"x"}, {"step.bin": ([], [])})
 
 

@@ -224,7 +224,7 @@ def test_a_removed_directory_is_not_made_again_in_parts(capfd, after_chunks, tmp
     after_chunks(2, lambda: shutil.rmtree(out))
     assert generate(out) == 2
     assert sentence(capfd).endswith(
-        f"{out / 'seed-0'} was removed or moved while it was written to: start the run again."
+        f"{out / 'seed-0'} was removed or moved while the run was writing to it: start the run again."
     )
     assert not out.exists()
     assert generate(out) == 0
@@ -232,7 +232,7 @@ def test_a_removed_directory_is_not_made_again_in_parts(capfd, after_chunks, tmp
 
 def test_two_at_once_are_told_apart_by_their_code(capfd, copy: Path, tmp_path: Path) -> None:
     remove(copy / "seed-0" / "policies.safetensors")
-    with RunDirectory(copy / "seed-0").held():
+    with RunDirectory(copy / "seed-0").hold_lock():
         for options in ((), ("--resume",)):
             assert generate(copy, *options) == 3
             assert sentence(capfd).endswith("seed-0 is in use by another process: wait for it, or stop it.")
@@ -245,9 +245,9 @@ def test_two_that_claim_the_same_directory_at_the_same_moment_share_one_config(t
     config = {"env": "matrix"}
     monkeypatch.setattr(RunDirectory, "_is_free", lambda self: True)
     assert first.claim(config)
-    with first.held():
+    with first.hold_lock():
         assert second.claim(config) == []
-        with pytest.raises(ValueError, match="is in use"), second.held():
+        with pytest.raises(ValueError, match="is in use"), second.hold_lock():
             pass
     with pytest.raises(ValueError, match="holds another run"):
         second.claim({"env": "reaching"})
@@ -256,9 +256,9 @@ def test_two_that_claim_the_same_directory_at_the_same_moment_share_one_config(t
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        ("file/below", "out must be a directory that can be written, but"),
+        ("file/below", "out must be a writable directory, but"),
         ("n" * 300, "File name too long"),
-        ("/proc/nowhere", "out must be a directory that can be written, but"),
+        ("/proc/nowhere", "out must be a writable directory, but"),
     ],
 )
 def test_places_that_cannot_be(capfd, tmp_path: Path, place: str, words: str) -> None:

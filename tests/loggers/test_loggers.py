@@ -9,7 +9,7 @@ import pytest
 import coverset
 import toy_run
 from coverset.cli.main import run
-from coverset.loggers.base import find_logs, numbers
+from coverset.loggers.base import find_loggers, flatten_row
 from coverset.pipeline.loop import Stopped
 from toy_run import CHUNKS, Witness
 
@@ -20,7 +20,7 @@ KILLED = 5
 def test_every_number_of_a_row_has_a_name() -> None:
     row = {"chunk": 3, "pair_returns": [[1.0, None], [2.5, 4]], "covers": ["action 1", None], "gaps": {"other": [[1]]},
            "multipliers": None, "held_out": {"H1": 0.5}}  # fmt: skip
-    assert numbers(row) == {
+    assert flatten_row(row) == {
         "chunk": 3.0, "pair_returns/1-1": 1.0, "pair_returns/2-1": 2.5, "pair_returns/2-2": 4.0,
         "gaps/other/1-1": 1.0, "held_out/H1": 0.5,
     }  # fmt: skip
@@ -28,11 +28,11 @@ def test_every_number_of_a_row_has_a_name() -> None:
 
 def test_unknown_and_missing_loggers_are_named(monkeypatch) -> None:
     with pytest.raises(ValueError, match=r"log must be one of tensorboard, wandb, got 'tensorbord'\. Did you mean"):
-        find_logs(["tensorbord"])
+        find_loggers(["tensorbord"])
     monkeypatch.setitem(__import__("sys").modules, "wandb", None)
     monkeypatch.delitem(__import__("sys").modules, "coverset.loggers.wandb", raising=False)
     with pytest.raises(ValueError, match=r"log 'wandb' needs the package wandb: install coverset\[wandb\]"):
-        find_logs(["wandb"])
+        find_loggers(["wandb"])
 
 
 def run_with_a_setback(out: Path, logs: list[str]) -> Path:
@@ -69,7 +69,7 @@ def test_tensorboard_holds_every_row_once_after_a_setback(tmp_path: Path) -> Non
     directory = run_with_a_setback(tmp_path, ["tensorboard"])
     rows, found = rows_of(directory), tensorboard_rows(directory)
     assert len(rows) == CHUNKS
-    assert len(found) == len({(step, name) for step, name, _ in found}) == sum(len(numbers(row)) for row in rows)
+    assert len(found) == len({(step, name) for step, name, _ in found}) == sum(len(flatten_row(row)) for row in rows)
     returns = {step: value for step, name, value in found if name == "self_play_return"}
     assert returns == pytest.approx({row["env_steps"]: row["self_play_return"] for row in rows}, rel=1e-6)
 
@@ -125,4 +125,4 @@ def test_wandb_holds_every_row_once_after_a_setback(tmp_path: Path, monkeypatch)
     assert [row["chunk"] for row in rows] == [int(entry["chunk"]) for entry in history] == list(range(1, CHUNKS + 1))
     assert [entry["_step"] for entry in history] == list(range(1, CHUNKS + 1))
     for row, entry in zip(rows, history, strict=True):
-        assert {name: entry[name] for name in numbers(row)} == pytest.approx(numbers(row))
+        assert {name: entry[name] for name in flatten_row(row)} == pytest.approx(flatten_row(row))

@@ -3,26 +3,25 @@
 import json
 from pathlib import Path
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import coverset
-from coverset.adhoc.agent import AdHocPolicy, create_actor
-from coverset.adhoc.saved import save_agent
 from coverset.cli.main import run
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.actor import ActorPolicy, dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population, save_population
+from saved_agents import make_spec, write_untrained
 
 PAYOFFS = [[10.0, 0.0, 4.0], [0.0, 6.0, 4.0], [4.0, 4.0, 6.0]]
 MATRIX = {"env": "matrix", "env_parameters": {"horizon": 1}}
 
 
-def always(*actions: int, observations: int = 1, num_actions: int = 3) -> NetworkPolicy:
+def always(*actions: int, observations: int = 1, num_actions: int = 3) -> ActorPolicy:
     """Policies that always choose one action."""
     logits = 50.0 * jnp.eye(num_actions)[jnp.array(actions)]
-    return NetworkPolicy(MLP((jnp.zeros((len(actions), observations, num_actions)),), (logits,)))
+    return dense_policy(MLP((jnp.zeros((len(actions), observations, num_actions)),), (logits,)))
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +29,8 @@ def saved(tmp_path_factory) -> Path:
     """A population of the matrix game whose halves differ, and an untrained agent."""
     root = tmp_path_factory.mktemp("saved")
     save_population(root / "seed-0" / "policies.safetensors", Population(always(0, 1), always(2, 0)), MATRIX)
-    actor = create_actor(jax.random.key(0), 1, 3, (4,), 4, recurrent=True)
-    about = {**MATRIX, "seat": 0, "learner": "rl2"}
-    save_agent(root / "rl2" / "agent.safetensors", AdHocPolicy(actor, 3, 1.0), about)
-    actor = create_actor(jax.random.key(0), 1, 4, (4,), 4, recurrent=True)
-    save_agent(root / "four" / "agent.safetensors", AdHocPolicy(actor, 4, 1.0), about)
+    write_untrained(root / "rl2" / "agent.safetensors", MATRIX, make_spec())
+    write_untrained(root / "four" / "agent.safetensors", MATRIX, make_spec(1, 4))
     three = {"env": "reaching", "env_parameters": {"size": 3}}
     corners = always(0, 1, observations=9, num_actions=5)
     save_population(root / "reaching" / "policies.safetensors", Population(corners, corners), three)
@@ -44,18 +40,18 @@ def saved(tmp_path_factory) -> Path:
 def test_best_responses_sit_in_rows_and_teammates_in_columns(saved: Path) -> None:
     played = coverset.crossplay(saved / "seed-0", saved / "seed-0" / "policies.safetensors", trials=3, episodes=2)
     np.testing.assert_allclose(played.means, [[PAYOFFS[i][j] for j in (2, 0)] for i in (0, 1)])
-    assert played.first.names == ("best response 1", "best response 2")
-    assert played.second.names == ("teammate 1", "teammate 2")
+    assert played.first.titles == ("best response 1", "best response 2")
+    assert played.second.titles == ("teammate 1", "teammate 2")
     assert played.returns.shape == (2, 2, 3, 2)
     swapped = coverset.crossplay(saved / "seed-0", saved / "seed-0", roles=("teammates", "best-responses"), trials=2)
     np.testing.assert_allclose(swapped.means, [[PAYOFFS[i][j] for j in (0, 1)] for i in (2, 0)])
 
 
 def test_heuristics_agents_and_exported_agents(saved: Path) -> None:
-    names = coverset.crossplay("heuristics", "H2", env="matrix", trials=2).first.names
+    names = coverset.crossplay("heuristics", "H2", env="matrix", trials=2).first.titles
     assert names == ("H1", "H2", "H3", "H4", "H5", "H6")
     agent = coverset.crossplay(saved / "rl2", "heuristics", trials=64, episodes=3)
-    assert agent.first.names == ("rl2",)
+    assert agent.first.titles == ("rl2",)
     assert agent.means.shape == (1, 6)
     interval = agent.interval(0, 0)
     by_trial = agent.returns[0, 0].mean(axis=-1)
@@ -67,7 +63,7 @@ def test_heuristics_agents_and_exported_agents(saved: Path) -> None:
 
 
 def test_agents_of_ones_own(saved: Path) -> None:
-    played = coverset.crossplay(saved / "seed-0", "guest_agents:made", trials=2, episodes=1)
+    played = coverset.crossplay(saved / "seed-0", "third_party_agents:made", trials=2, episodes=1)
     np.testing.assert_allclose(played.means, [[PAYOFFS[0][2]], [PAYOFFS[1][2]]])
 
 
@@ -105,7 +101,7 @@ def test_the_command_prints_a_table_json_and_a_picture(saved: Path, tmp_path: Pa
         (["{}/four", "H1"], "chooses among 4 actions"),
         (["{}/seed-0", "{}/nowhere"], "nowhere does not exist"),
         (["{}/seed-0", "nowhere.zip"], "nowhere.zip does not exist"),
-        (["{}/seed-0", "H7"], "policy must be one of"),
+        (["{}/seed-0", "H7"], "A policy must be heuristics, H1, H2"),
         (["{}", "H1"], "choose one of its seeds"),
         (["H1", "H2"], "env must be given"),
         (["H1", "H2", "--env", "countdown:Countdown"], "has no heuristics"),

@@ -1,4 +1,4 @@
-"""Studies written by hand: run directories as the commands would leave them, with any number of seeds and methods."""
+"""Synthetic studies: run directories as the commands write them, with any number of seeds and methods."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def write_run(path: Path, *, env: str, method: str, seed: int, size: int, level: float) -> None:
-    """A finished generation run; `level` shifts all its returns."""
+    """Write a finished generation run; `level` shifts all its returns."""
     rng = np.random.default_rng(seed)
     returns = (level + rng.uniform(size=(size, size))).round(4).tolist()
     covers = [MEMBERS[i if method == "lbrdiv" else i // 2] for i in range(size)]
@@ -37,7 +37,7 @@ def write_run(path: Path, *, env: str, method: str, seed: int, size: int, level:
             "cross_play_return": 0.0,
             "coverage_found": 1,
             "gaps": constraints,
-            "multipliers": constraints if method == "lbrdiv" else None,
+            "method": {"multipliers": constraints} if method == "lbrdiv" else {},
         }
         for step in STEPS
     ]
@@ -64,7 +64,7 @@ def write_run(path: Path, *, env: str, method: str, seed: int, size: int, level:
 
 
 def write_agent(path: Path, *, learner: str, seed: int, level: float, partners: int = 3) -> None:
-    """A finished and measured agent beside a run."""
+    """Write a finished and evaluated agent of a run."""
     rng = np.random.default_rng(seed)
     config = {"command": "train", "learner": learner, "preset": "fast", "seed": seed, "seat": 0}
     settings = {"total_steps": STEPS[-1]}
@@ -102,7 +102,7 @@ def write_study(
     env: str = "my_games:kitchen",
     size: int = 6,
 ) -> Path:
-    """All seeds of all methods, each with its agents; earlier methods earn more."""
+    """Write all seeds of all methods, each with its agents; earlier methods earn more."""
     for place, method in enumerate(methods):
         for seed in range(seeds):
             path = root / f"{env.replace(':', '-')}-{method}-fast" / f"seed-{seed}"

@@ -177,7 +177,7 @@ def test_damaged_checkpoints_are_passed_over_and_named(claimed: RunDirectory, da
         claimed.save_checkpoint(chunk, to_tensors(state(chunk)))
     spoil(claimed.path / "checkpoints" / "00000003.safetensors", damage)
     warnings: list[str] = []
-    whole = claimed.whole_checkpoints(jax.eval_shape(lambda: state(0)), warnings.append)
+    whole = claimed.load_intact_checkpoints(jax.eval_shape(lambda: state(0)), warnings.append)
     assert list(whole) == [1, 2]
     assert int(whole[2].update) == 2
     assert len(warnings) == 1
@@ -195,7 +195,7 @@ def test_when_every_checkpoint_is_damaged_the_warning_says_from_where_it_goes_on
     claimed.save_checkpoint(1, to_tensors(state(1)))
     spoil(claimed.path / "checkpoints" / "00000001.safetensors", "cut")
     warnings: list[str] = []
-    assert claimed.whole_checkpoints(jax.eval_shape(lambda: state(0)), warnings.append) == {}
+    assert claimed.load_intact_checkpoints(jax.eval_shape(lambda: state(0)), warnings.append) == {}
     assert "the start of the run" in warnings[0]
 
 
@@ -207,7 +207,7 @@ def test_going_back_forgets_later_rows_and_checkpoints_and_leftovers(directory: 
     with directory.metrics_path.open("ab") as file:
         file.write(b'{"chunk":4,"en')
     (directory.path / "checkpoints" / ".00000004.safetensors.77.tmp").write_text("half")
-    assert directory.whole_rows() == 3
+    assert directory.count_intact_rows() == 3
     directory.rewind(2, 2)
     assert directory.metrics_path.read_bytes() == b'{"chunk":1}\n{"chunk":2}\n'
     assert entries(directory) == ["00000001.safetensors", "00000002.safetensors", "config.json", "metrics.jsonl"]
@@ -220,7 +220,7 @@ def test_a_run_that_ended_before_the_checkpoint_keeps_its_fewer_rows(directory: 
     for chunk in (1, 2):
         directory.append_metrics({"chunk": chunk})
     directory.rewind(4, 2)
-    assert directory.whole_rows() == 2
+    assert directory.count_intact_rows() == 2
     with pytest.raises(DamagedFile, match="holds 2 of the 3 rows"):
         directory.rewind(4, 3)
 
@@ -255,7 +255,7 @@ def test_a_run_is_done_when_its_summary_and_all_results_are_whole(claimed: RunDi
         for damaged in (None, b"", whole[: len(whole) // 2], b"\xff" + whole[1:], whole[:-1]):
             path.unlink() if damaged is None else path.write_bytes(damaged)
             if damaged != whole[:-1] or path.suffix != ".json":  # a line feed less is no damage
-                assert claimed.lacking() == [path]
+                assert claimed.list_missing_results() == [path]
             path.write_bytes(whole)
     assert claimed.is_done()
 

@@ -10,11 +10,11 @@ import pytest
 from coverset.runs import storage
 from coverset.runs.storage import (
     DamagedFile,
-    json_line,
+    to_json_line,
     load_tensors,
     read_json,
     read_rows,
-    rounded,
+    round_floats,
     save_tensors,
     write_bytes,
     write_json,
@@ -141,8 +141,8 @@ def test_json_spells_out_what_json_cannot_say(tmp_path: Path) -> None:
     write_json(tmp_path / "x.json", {"ceiling": float("inf"), "cells": ((1, 2),)})
     assert read_json(tmp_path / "x.json") == {"ceiling": "inf", "cells": [[1, 2]]}
     assert float(read_json(tmp_path / "x.json")["ceiling"]) == float("inf")
-    assert json.loads(json_line({"value": float("nan")})) == {"value": "nan"}
-    assert json_line({"a": [1]}) == b'{"a":[1]}\n'
+    assert json.loads(to_json_line({"value": float("nan")})) == {"value": "nan"}
+    assert to_json_line({"a": [1]}) == b'{"a":[1]}\n'
 
 
 @pytest.mark.parametrize("content", [b'{"a": ', b"", b"\xff\xfe", b"{'a': 1}"])
@@ -166,7 +166,7 @@ def test_damaged_json_is_named(tmp_path: Path, content: bytes) -> None:
         (rb'{"a": "\ud800"}', "surrogates not allowed"),
         (rb'{"\udfff": 1}', "surrogates not allowed"),
         (b"\xef\xbb\xbf{}", "BOM"),
-        (b'"' + b"a" * storage.MOST_RECORD_BYTES + b'"', "larger than the 4,194,304 bytes"),
+        (b'"' + b"a" * storage.MAX_RECORD_BYTES + b'"', "larger than the 4,194,304 bytes"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -262,5 +262,5 @@ def test_a_file_larger_than_allowed_is_refused_before_it_is_read(tmp_path: Path)
 
 
 def test_logged_numbers_have_six_digits_and_unknown_ones_are_null() -> None:
-    assert rounded(np.array([[1 / 3, np.nan], [12345678.0, 0.0]])) == [[0.333333, None], [12345700.0, 0.0]]
-    assert rounded(np.float32(0.1)) == 0.1
+    assert round_floats(np.array([[1 / 3, np.nan], [12345678.0, 0.0]])) == [[0.333333, None], [12345700.0, 0.0]]
+    assert round_floats(np.float32(0.1)) == 0.1

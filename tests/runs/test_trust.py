@@ -14,11 +14,11 @@ import toy_run
 from coverset.runs import trust as trust_store
 from coverset.cli.main import run
 from coverset.envs.matrix import MatrixGame
-from coverset.envs.registry import make, make_recorded
-from coverset.evaluation.cross_play import member_count
+from coverset.envs.registry import make, make_from_record
+from coverset.policies.stacked import count_members
 from coverset.partners import check_same_environment, find_partner, read_run
 from coverset.runs.storage import read_record
-from coverset.runs.trust import foreign_names, grant, is_trusted, signed
+from coverset.runs.trust import foreign_names, grant, is_trusted, sign_record
 from coverset.study.ray.worker import Conditions
 
 NAME = "countdown:Countdown"
@@ -65,7 +65,7 @@ def test_own_runs_need_no_word_and_those_of_others_one(tmp_path: Path, user: Pat
 
     become_user(monkeypatch, tmp_path / "another")
     sentence = refusal(capsys, "evaluate", runs, "--learner", "plastic", *SHORT)
-    assert f"{runs / 'seed-0' / 'config.json'} would import '{NAME}' for its environment" in sentence
+    assert f"{runs / 'seed-0' / 'config.json'} would import '{NAME}', and was not written by you" in sentence
     assert f"--trust {NAME}, in Python with coverset.trust('{NAME}')." in sentence
     assert f"--trust {NAME}" in refusal(capsys, "crossplay", alone, "H1")
     assert run(["evaluate", str(runs), "--learner", "plastic", *SHORT, "--json", "--trust", NAME]) == 0
@@ -87,7 +87,7 @@ def test_an_export_needs_no_signature_where_a_run_has_one(tmp_path: Path, user: 
     exported = coverset.export_agent(tmp_path / "seed-0", role="teammates", member=1)
     become_user(monkeypatch, user)
     here = read_run(tmp_path / "seed-0")
-    assert member_count(find_partner(here, str(exported), seat=1)) == 1
+    assert count_members(find_partner(here, str(exported), seat=1)) == 1
     played = coverset.crossplay(tmp_path / "seed-0", exported, trials=1, episodes=1)
     assert played.environment == NAME
     about = coverset.load_exported(exported).about
@@ -104,14 +104,14 @@ def test_an_environment_object_is_trusted_by_its_class(monkeypatch, user: Path) 
 
     config = json.loads(json.dumps(make_plan(make(NAME, horizon=2)).config(0)))
     unsigned = {name: config[name] for name in ("env", "env_parameters")}
-    assert make_recorded("config.json", unsigned) == make(NAME, horizon=2)
+    assert make_from_record("config.json", unsigned) == make(NAME, horizon=2)
     become_user(monkeypatch, user)
     with pytest.raises(ValueError, match=f"would import '{NAME}'"):
-        make_recorded("config.json", unsigned)
-    assert make_recorded("config.json", config).horizon == 2
+        make_from_record("config.json", unsigned)
+    assert make_from_record("config.json", config).horizon == 2
     for changed in ({"env_parameters": {"horizon": 9}}, {"env": "countdown:Unsound"}, {"signature": "f" * 64}):
         with pytest.raises(ValueError, match="if you trust that code"):
-            make_recorded("config.json", config | changed)
+            make_from_record("config.json", config | changed)
 
 
 def test_an_installed_name_needs_no_word_but_what_its_parameters_name_does(tmp_path: Path, monkeypatch) -> None:
@@ -121,10 +121,10 @@ def test_an_installed_name_needs_no_word_but_what_its_parameters_name_does(tmp_p
     points = "installed = countdown:Countdown\nadapted = coverset.adapters.pettingzoo:from_parallel\n"
     (information / "entry_points.txt").write_text(f"[coverset.environments]\n{points}")
     monkeypatch.syspath_prepend(tmp_path)
-    assert make_recorded("config.json", {"env": "installed", "env_parameters": {"horizon": 2}}).horizon == 2
+    assert make_from_record("config.json", {"env": "installed", "env_parameters": {"horizon": 2}}).horizon == 2
     nested = {"environment": "parallel_games:Guessing", "horizon": 4}
     with pytest.raises(ValueError, match="would import 'parallel_games:Guessing'"):
-        make_recorded("config.json", {"env": "adapted", "env_parameters": nested})
+        make_from_record("config.json", {"env": "adapted", "env_parameters": nested})
 
 
 @pytest.mark.parametrize(
@@ -145,17 +145,17 @@ def test_names_that_would_import_code(name: str, parameters: dict, foreign: list
 
 
 def test_a_key_is_made_once_and_only_for_its_owner(user: Path, monkeypatch) -> None:
-    assert "signature" not in signed({"env": "matrix", "env_parameters": {}})
+    assert "signature" not in sign_record({"env": "matrix", "env_parameters": {}})
     assert not trust_store.key_path().exists(), "what is built in needs no signature"
-    first = signed(RECORD)
+    first = sign_record(RECORD)
     key = trust_store.key_path()
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     assert [path.name for path in key.parent.iterdir()] == ["signing-key"]
-    assert signed(RECORD) == first
+    assert sign_record(RECORD) == first
     assert is_trusted(json.loads(json.dumps(first)))
     key.write_bytes(b"cut off")
     assert not is_trusted(first)
-    assert signed(RECORD)["signature"] != first["signature"], "a damaged key is made anew"
+    assert sign_record(RECORD)["signature"] != first["signature"], "a damaged key is made anew"
     assert len(key.read_bytes()) == trust_store.KEY_SIZE
 
 
@@ -172,7 +172,7 @@ def test_without_a_place_for_the_key_runs_go_on_unsigned(tmp_path: Path, user: P
 
 def test_workers_of_a_cluster_work_for_the_user(tmp_path: Path, monkeypatch) -> None:
     """Elsewhere, without the user's key, what was signed here is known, and what is signed there is known here."""
-    record = signed(RECORD)
+    record = sign_record(RECORD)
     coverset.trust("other_game:Game")
     conditions = Conditions.here(mark="", one_machine=True)
     become_user(monkeypatch, tmp_path / "worker")
@@ -182,7 +182,7 @@ def test_workers_of_a_cluster_work_for_the_user(tmp_path: Path, monkeypatch) -> 
     assert not is_trusted(record)
     conditions.adopt()
     assert is_trusted(record)
-    assert signed(RECORD) == record
+    assert sign_record(RECORD) == record
     assert is_trusted({"env": "other_game:Game", "env_parameters": {}})
     assert grant() == conditions.grant
 

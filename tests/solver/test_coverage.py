@@ -199,7 +199,7 @@ def test_payoffs_of_wildly_different_size() -> None:
 def test_refuses_rather_than_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coverset.solver.coverage.Budget", lambda: zero_sum.Budget(3))
     monkeypatch.setattr("coverset.solver.coverage.float_strategies", lambda _: None)
-    with pytest.raises(UndecidedError, match="action '1' stays undecided"):
+    with pytest.raises(UndecidedError, match="is undecided whether the coverage set needs action '1'"):
         solve("matrix")
 
 

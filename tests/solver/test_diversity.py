@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from coverset.solver import solve
 from coverset.solver.diversity import (
     Affine,
-    Interval,
+    AlphaInterval,
     alpha_intervals,
     brdiv,
     coverage_cross_play,
@@ -61,14 +61,14 @@ def test_no_alpha_prefers_the_coverage_set(name) -> None:
 @pytest.mark.parametrize(("mine", "other"), [(MATRIX, MATRIX_ALTERNATIVE), (WEIGHTED, WEIGHTED_ALTERNATIVE)])
 def test_the_papers_alternative_wins_everywhere(mine, other) -> None:
     for objective in (brdiv, lipo):
-        assert alpha_intervals(objective(other), objective(mine)) == (Interval(Fraction(0), None),)
+        assert alpha_intervals(objective(other), objective(mine)) == (AlphaInterval(Fraction(0), None),)
         assert alpha_intervals(objective(mine), objective(other), strict=False) == ()
 
 
 def test_plain_reaching_is_solved_by_both() -> None:
     """As the paper finds: all methods discover the coverage set of Cooperative Reaching."""
     for preference in preferred_populations("reaching"):
-        assert preference.strictly == (Interval(Fraction(0), None),)
+        assert preference.strictly == (AlphaInterval(Fraction(0), None),)
 
 
 def test_an_interval_that_is_neither_empty_nor_everything() -> None:
@@ -129,8 +129,8 @@ def test_printing() -> None:
     assert str(Affine(Fraction(0), Fraction(-1))) == "-alpha"
     assert str(Affine(Fraction(3), Fraction(0))) == "3"
     assert str(Affine(Fraction(1, 2), Fraction(1))) == "1/2 + alpha"
-    assert str(Interval(Fraction(0), Fraction(1, 2))) == "0 < alpha < 1/2"
-    assert str(Interval(Fraction(2), Fraction(2), True, True)) == "alpha = 2"
+    assert str(AlphaInterval(Fraction(0), Fraction(1, 2))) == "0 < alpha < 1/2"
+    assert str(AlphaInterval(Fraction(2), Fraction(2), True, True)) == "alpha = 2"
 
 
 def test_refusals_name_what_came() -> None:

@@ -49,8 +49,8 @@ def test_a_coverage_set_of_one_has_objectives_too(tmp_path, capsys) -> None:
 @pytest.mark.parametrize(
     ("rows", "exact", "played", "sentence"),
     [
-        ("16777217,0\n16777216,1\n", [0, 1], [1], "rounded to it these payoffs need other actions: 1."),
-        ("1e-46,0\n0,1e-46\n", [0, 1], [0], "rounded to it these payoffs need other actions: 0."),
+        ("16777217,0\n16777216,1\n", [0, 1], [1], "rounded to it other actions are needed: 1."),
+        ("1e-46,0\n0,1e-46\n", [0, 1], [0], "rounded to it other actions are needed: 0."),
         ("1e39,0\n0,1\n", [0, 1], None, "in which these payoffs overflow"),
         ("0.1,0\n0,0.1\n", [0, 1], [0, 1], None),
     ],

@@ -15,7 +15,7 @@ from toy_run import untrained
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory) -> Path:
-    """Runs of four environments, one with an ad hoc agent; not to be changed."""
+    """Runs of four environments, one with an ad hoc agent; tests must not change them."""
     root = tmp_path_factory.mktemp("studio")
     generate("matrix", seeds=(0, 1), out=root / "matrix", **toy_run.SETTINGS)
     train(root / "matrix", learner="plastic", seeds=(0,))
@@ -27,14 +27,14 @@ def made(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def directory(made: Path, tmp_path: Path) -> Path:
-    """A copy of the runs to do with as one likes."""
+    """A copy of the runs that a test may change."""
     shutil.copytree(made, tmp_path / "runs")
     return tmp_path / "runs"
 
 
 @pytest.fixture(scope="session")
 def shared(made: Path, tmp_path_factory):
-    """A studio for tests that leave its runs alone; they may play and record."""
+    """A studio for tests that do not change its runs; they may play and record."""
     root = tmp_path_factory.mktemp("shared") / "runs"
     shutil.copytree(made, root)
     with Served(root) as served:

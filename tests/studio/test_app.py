@@ -1,4 +1,4 @@
-"""What the server answers about runs, and that it does so without JAX."""
+"""Responses of the server about runs, without JAX."""
 
 import subprocess
 import sys
@@ -124,7 +124,7 @@ def test_the_board_names_members_and_heuristics(shared):
 
 
 def test_code_of_a_runs_own_is_imported_only_if_it_is_trusted(shared, monkeypatch, tmp_path):
-    """Here the run is the user's own; elsewhere, under another key, it is not, until the user says so."""
+    """The run is trusted under the user's own key, and under another key only after `trust`."""
     played = watch(shared, "countdown/seed-0").json
     assert played["board"]["kind"] == "text"
     assert [frame["scene"] for frame in played["episodes"][0]] == [{"text": str(time)} for time in range(4)]

@@ -15,7 +15,7 @@ expect = playwright.expect
 
 SECONDS = 1000
 PATIENCE = 90 * SECONDS
-"""For what loads or compiles policies; nothing is asserted about how long it takes."""
+"""Timeout for loading and compiling policies."""
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def browser():
 
 @pytest.fixture(params=[1400, 400], ids=["desk", "phone"])
 def page(browser, request):
-    """A page that must not write an error to its console, nor be wider than its window."""
+    """A page that must not log errors to its console or be wider than its window."""
     scheme = "light" if request.param > 1000 else "dark"
     with contextlib.closing(
         browser.new_context(viewport={"width": request.param, "height": 900}, color_scheme=scheme)
@@ -52,6 +52,24 @@ def test_the_overview_opens_and_leads_to_the_curves_of_a_run(shared, page):
     page.get_by_role("link", name="Curves: matrix, seed 0").click()
     expect(page.get_by_role("img", name=re.compile("Mean return while training"))).to_be_visible()
     expect(page.get_by_role("img", name=re.compile("Lagrange multipliers"))).to_be_visible()
+
+
+def test_fields_of_any_method_are_charted(shared, page):
+    def add_fields(route):
+        details = route.fetch().json()
+        count = len(details["curves"]["env_steps"])
+        square = [[0.0, 0.5], [0.25, 0.0]]
+        details["curves"]["method"] = {
+            "multipliers": {"other_best_response": [square] * count, "other_teammate": [square] * count},
+            "novelty_bonus": {"": [0.5] * count},
+            "temperature": {"": [[1.0, None]] * count},
+        }
+        route.fulfill(json=details)
+
+    page.route("**/api/run?*", add_fields)
+    page.goto(f"{shared.address}#/run?run=matrix/seed-0")
+    for title in ("Lagrange multipliers", "novelty bonus", "temperature"):
+        expect(page.get_by_role("img", name=re.compile(title))).to_be_visible()
 
 
 def cells(page) -> list[str | None]:
@@ -88,7 +106,7 @@ def test_the_coverage_page_names_members_that_were_not_found(shared, page):
 
 
 def walk_to_a(page) -> None:
-    """One episode of weighted reaching by the arrow keys: to corner A, and wait there."""
+    """Play one episode of weighted reaching with the arrow keys: walk to corner A and wait there."""
     status = page.locator(".trial .status")
     while "over" not in (status.text_content() or ""):
         row, column = map(int, (page.locator(".player.seat-0").get_attribute("data-cell") or "").split(","))

@@ -1,4 +1,4 @@
-"""Which runs are found, and that nothing else can be asked for."""
+"""Finding runs; nothing else can be requested."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Clients that keep the studio waiting, on real sockets: they are let go in time, and others are served meanwhile."""
+"""Slow clients on real sockets: they are disconnected in time, and others are served meanwhile."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ def connect(studio: Served, data: bytes = b"") -> socket.socket:
 
 
 def trickle(connection: socket.socket) -> bytes:
-    """Send a byte now and then, and return everything that comes until the server hangs up."""
+    """Send a byte now and then; return everything received until the server closes the connection."""
     received, end = b"", time.monotonic() + PATIENCE
     with contextlib.suppress(ConnectionResetError, BrokenPipeError):
         while time.monotonic() < end:
@@ -81,7 +81,7 @@ def test_a_byte_now_and_then_buys_no_time(tmp_path, kind, answers):
 
 @pytest.mark.parametrize("kind", ["silent", "kept alive"])
 def test_a_connection_without_a_request_is_closed_without_a_word(tmp_path, kind):
-    """Browsers open connections ahead of time: an answer nobody asked for would confuse them."""
+    """Browsers open connections ahead of time: an unsolicited response would confuse them."""
     with Served(tmp_path, limits=SHORT) as studio, connect(studio, STARTS[kind]) as idle:
         received = b""
         while part := idle.recv(65536):
@@ -91,7 +91,7 @@ def test_a_connection_without_a_request_is_closed_without_a_word(tmp_path, kind)
 
 @pytest.mark.parametrize("kind", list(STARTS))
 def test_too_many_waiting_connections_shut_nobody_out(tmp_path, kind):
-    """No deadline helps here: whoever has kept the studio waiting longest makes room."""
+    """The deadlines are too long to help: the connection with the longest wait is closed."""
     patient = ConnectionLimits(head_seconds=600, body_seconds=600, idle_seconds=600, most_connections=30)
     with Served(tmp_path, limits=patient) as studio, contextlib.ExitStack() as stack:
         slow = [stack.enter_context(connect(studio, STARTS[kind])) for _ in range(60)]
@@ -124,7 +124,7 @@ def test_a_connection_for_which_the_studio_is_at_work_is_left_alone(tmp_path):
 
 
 def test_a_client_that_does_not_take_its_answers_is_let_go(tmp_path):
-    """Fifteen hundred answers of 12 kB are more than the network holds: the rest would fill the studio's memory."""
+    """1,500 responses of 12 kB exceed the network buffers: the rest would fill the studio's memory."""
     limits = ConnectionLimits(answer_seconds=0.3)
     with Served(tmp_path, limits=limits) as studio, socket.socket() as greedy:
         greedy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -1,4 +1,4 @@
-"""Malformed, oversized, slow and hostile requests: nothing leaks, nothing stops, others are served."""
+"""Malformed, oversized, slow and hostile requests: nothing leaks, and others are still served."""
 
 import json
 import os
@@ -26,7 +26,7 @@ TRAVERSALS = [
 
 @pytest.fixture(autouse=True)
 def still_alive(shared):
-    """Whatever a test does, the studio answers afterwards."""
+    """After every test the studio still responds."""
     yield
     assert shared.get("/api/runs").status == 200
 
@@ -71,7 +71,7 @@ def test_oversized_messages_are_refused_while_they_arrive(shared):
 
 
 def test_random_messages_never_get_more_than_a_refusal(shared):
-    """Fields of the right names with values of every wrong kind, and bytes that were turned at random."""
+    """Valid field names with invalid values, and randomly changed bytes."""
     random_values = random.Random(0)
     values = [None, True, -1, 0, 1e308, 2**70, "", "x" * 2000, "../..", [], {}, "agent:rl2", [[]], "\u0000", "🦆"]
     right = {"run": "matrix/seed-0", "partner": "heuristic:H1", "episodes": 1, "seed": 0}
@@ -93,7 +93,7 @@ def test_a_person_who_types_too_fast_is_asked_to_wait(shared, monkeypatch):
 
 
 def test_a_hostile_run_cannot_choose_what_is_called(directory, tmp_path):
-    """Names of environments that would run code, in a configuration, an agent's file and a recording."""
+    """Names of environments that would run code, in a config and a recording."""
     marker = tmp_path / "called"
     call = {"env": "os:system", "env_parameters": {"command": f"touch {marker}"}}
     config = directory / "matrix" / "seed-1" / "config.json"
@@ -126,7 +126,7 @@ def test_policies_and_recordings_that_link_outside_are_not_read(directory, made)
 
 
 def test_files_that_change_while_they_are_read_do_no_harm(directory):
-    """A run that is written, cut and replaced all the time, as a killed and resumed run may be."""
+    """A run whose files are constantly written, truncated and replaced, as by a killed and resumed run."""
     run = directory / "matrix" / "seed-0"
     contents = {name: (run / name).read_bytes() for name in ("config.json", "summary.json", "metrics.jsonl")}
     done = threading.Event()

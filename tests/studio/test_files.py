@@ -1,4 +1,4 @@
-"""Nothing outside the directory is read, whatever links and names say."""
+"""Nothing outside the directory is read, whatever the links and names."""
 
 import os
 
@@ -47,7 +47,7 @@ def test_pipes_large_files_and_other_things_than_objects_are_refused(shown):
     with pytest.raises(DamagedFile, match="larger than 100 bytes"):
         shown.read(shown.path / "large.json", 100)
     (shown.path / "list.json").write_text("[]")
-    with pytest.raises(DamagedFile, match=r"list.json must hold a JSON object, not list"):
+    with pytest.raises(DamagedFile, match=r"list.json must contain a JSON object, not list"):
         shown.read_record(shown.path / "list.json")
 
 

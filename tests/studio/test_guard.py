@@ -1,4 +1,4 @@
-"""Who is let in: host names, origins, tokens, rates."""
+"""Access control: host names, origins, tokens, rates."""
 
 import time
 from dataclasses import replace
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coverset.studio.authority import LARGEST_PORT, Authority, is_address, parse_authority, parse_origin
-from coverset.studio.guard import LOCAL_NAMES, MOST_WRONG_TOKENS, Guard, is_loopback, make_door
+from coverset.studio.guard import LOCAL_NAMES, MOST_WRONG_TOKENS, Guard, is_loopback, make_access_rules
 from coverset.studio.limits import LockOut, Rate, RateLimit
 from coverset.studio.serving import listen
 from studio_client import Served
@@ -81,7 +81,7 @@ def test_only_known_names_with_or_without_a_port_are_answered(value):
     name, _, port = value.rpartition(":") if value.lower() not in LOCAL_NAMES else (value, "", "1")
     digits = port.isascii() and port.isdecimal() and not port.startswith("0") and int(port) <= LARGEST_PORT
     expected = name.isascii() and name.lower() in LOCAL_NAMES and digits
-    assert (found is not None and found.name in make_door("127.0.0.1", None).names) == expected
+    assert (found is not None and found.name in make_access_rules("127.0.0.1", None).names) == expected
 
 
 @given(st.text(alphabet="ab.:[]019-_@, ", max_size=20))
@@ -105,9 +105,9 @@ def test_other_ways_to_write_addresses_are_not(name):
 
 
 def test_the_machines_own_name_opens_only_a_studio_with_a_token():
-    assert "laptop" not in make_door("127.0.0.1", None, machine="laptop").names
-    assert "laptop" in make_door("0.0.0.0", None, machine="Laptop").names
-    assert "[fd00::1]" in make_door("fd00::1", None).names
+    assert "laptop" not in make_access_rules("127.0.0.1", None, machine="laptop").names
+    assert "laptop" in make_access_rules("0.0.0.0", None, machine="Laptop").names
+    assert "[fd00::1]" in make_access_rules("fd00::1", None).names
 
 
 def test_a_forwarded_port_is_answered_to_its_own_pages_alone(shared):
@@ -216,7 +216,9 @@ def test_after_too_many_wrong_tokens_none_is_looked_at_but_a_cookie_is(tmp_path)
 
 def test_a_token_that_was_made_up_opens_in_spite_of_guesses(tmp_path):
     with Served(tmp_path, token="correct-horse") as studio:
-        guard_of(studio).door = replace(guard_of(studio).door, guessable=make_door("0.0.0.0", None).guessable)
+        guard_of(studio).access = replace(
+            guard_of(studio).access, guessable=make_access_rules("0.0.0.0", None).guessable
+        )
         assert guess(studio, MOST_WRONG_TOKENS + 1)[-1] == 429
         assert studio.get("/?token=correct-horse").status == 303
 
@@ -236,12 +238,12 @@ def test_wrong_tokens_are_forgotten_after_a_while():
     lock_out = LockOut(3, 60.0, clock=lambda: now)
     for _ in range(3):
         assert lock_out.wait() == 0
-        lock_out.note_wrong()
+        lock_out.record_failure()
         now += 10.0
     assert lock_out.wait() == 30.0
     now = 61.0
     assert lock_out.wait() == 0
-    lock_out.note_wrong()
+    lock_out.record_failure()
     assert lock_out.wait() == 9.0
 
 
@@ -255,13 +257,13 @@ def test_nothing_about_requests_is_logged(tmp_path, capfd):
 
 
 def test_elsewhere_than_on_loopback_there_is_always_a_token():
-    assert make_door("127.0.0.1", None).token is None
-    assert make_door("localhost", None).token is None
-    made_up = make_door("0.0.0.0", None).token
+    assert make_access_rules("127.0.0.1", None).token is None
+    assert make_access_rules("localhost", None).token is None
+    made_up = make_access_rules("0.0.0.0", None).token
     assert made_up is not None
     assert len(made_up) >= 24
-    assert made_up != make_door("0.0.0.0", None).token
-    assert make_door("studio.example", "chosen-one").token == "chosen-one"
+    assert made_up != make_access_rules("0.0.0.0", None).token
+    assert make_access_rules("studio.example", "chosen-one").token == "chosen-one"
     assert [is_loopback(host) for host in ("127.0.0.2", "::1", "0.0.0.0", "::", "example")] == [True] * 2 + [False] * 3
 
 
@@ -269,8 +271,8 @@ def test_elsewhere_than_on_loopback_there_is_always_a_token():
     ("options", "words"),
     [
         ({"port": 70000}, "port must lie between"),
-        ({"token": "short"}, "token must be at least 8"),
-        ({"token": "with a space in it"}, "token must be"),
+        ({"token": "short"}, "token must have at least 8"),
+        ({"token": "with a space in it"}, "token must have"),
         ({"host": "no.such.host.invalid"}, "host must be an address of this machine"),
     ],
 )

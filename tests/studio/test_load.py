@@ -1,4 +1,4 @@
-"""Fifty clients at once: every answer is the right one. How long they take is for `benchmarks/studio.py` to say."""
+"""Fifty concurrent clients get correct responses; `benchmarks/studio.py` measures the latency."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,4 @@
-"""A log that grows, is cut, replaced and damaged while it is read."""
+"""A log that grows, is truncated, replaced and damaged while it is read."""
 
 import json
 from itertools import pairwise

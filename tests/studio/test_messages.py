@@ -1,4 +1,4 @@
-"""Messages of every wrong form are refused in one sentence; the right ones are read."""
+"""Valid messages are read; invalid ones are refused in one sentence."""
 
 import json
 
@@ -72,7 +72,7 @@ NAMES = st.sampled_from(["run", "partner", "episodes", "seed", "step", "action"]
 
 
 def refusal(read, *arguments) -> str:
-    """The sentence with which something is refused; nothing if it is a message."""
+    """The error message of a refusal; empty for a valid message."""
     try:
         read(*arguments)
     except BadMessage as error:

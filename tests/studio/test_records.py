@@ -1,4 +1,4 @@
-"""What the pages say about runs: finished, training, killed, damaged."""
+"""Records of finished, training, killed and damaged runs."""
 
 import json
 import os
@@ -32,7 +32,22 @@ def test_a_finished_run_says_what_its_summary_says(made):
     assert [entry["other_teammate"] for entry in details["curves"]["gaps"]] == [
         row["gaps"]["other_teammate"] for row in rows
     ]
-    assert details["curves"]["multipliers"][-1] == rows[-1]["multipliers"]
+
+
+def test_fields_of_the_method_become_curves_whatever_their_names_and_shapes(directory):
+    log = directory / "matrix/seed-0/metrics.jsonl"
+    square = [[0.0, 0.5], [0.25, 0.0]]
+    first = {"multipliers": {"other_best_response": square, "other_teammate": square}, "beta": 0.5, "bonus": [1, 2]}
+    fields = [first, first | {"beta": "high", "name": "mine"}, None]
+    log.write_text("".join(json.dumps({"env_steps": n, "method": field}) + "\n" for n, field in enumerate(fields)))
+    curves = look(directory, "matrix/seed-0")[1]["curves"]
+    assert curves["method"] == {
+        "multipliers": {"other_best_response": [square, square, None], "other_teammate": [square, square, None]},
+        "beta": {"": [0.5, None, None]},
+        "bonus": {"": [[1, 2], [1, 2], None]},
+    }
+    log.write_text('{"env_steps": 1}\n')
+    assert look(directory, "matrix/seed-0")[1]["curves"]["method"] == {}
 
 
 def test_agents_and_their_robustness(directory):
@@ -79,7 +94,7 @@ def test_a_killed_run_is_told_from_one_in_training_by_its_silence(directory):
     [
         ("config.json", None, "has no config.json"),
         ("config.json", b'{"env": "mat', "config.json is not valid JSON"),
-        ("config.json", b"[]", "must hold a JSON object"),
+        ("config.json", b"[]", "must contain a JSON object"),
         ("config.json", b"\x00\xff", "not valid JSON"),
         ("summary.json", b'{"env": "matrix", "cross_', "summary.json is not valid JSON"),
     ],
@@ -120,7 +135,7 @@ def test_values_of_the_wrong_form_count_as_unknown(directory):
         '{"env_steps": 5, "pair_returns": 7, "gaps": 1, "self_play_return": "high"}\n!\n'
     )
     brief, details = look(directory, "matrix/seed-0")
-    assert brief["message"] == "Line 2 of its log, metrics.jsonl, cannot be read."
+    assert brief["message"] == "Line 2 of metrics.jsonl cannot be read."
     assert details["cross_play"] is None
     assert details["conventions"] == []
     assert details["covers"] == [None, "action 1"]

@@ -1,4 +1,4 @@
-"""A person's trial, move by move, its score, its recording, and moves at the wrong time."""
+"""A person's trial: moves, score, recording, and moves out of order."""
 
 import json
 
@@ -25,7 +25,7 @@ def move(studio, trial: dict, step: int, action: int):
 
 
 def walk_to_a(studio, trial: dict) -> list[dict]:
-    """Go to corner A in every episode and wait there; returns the answers to all moves."""
+    """Walk to corner A in every episode and wait there; return the responses to all moves."""
     answers, frame = [], trial["frame"]
     while True:
         row, column = frame["scene"]["positions"][trial["seat"]]
@@ -100,7 +100,7 @@ def test_moves_out_of_order_change_nothing(shared):
     assert move(shared, trial, 0, STAY).json["step"] == 1
     repeated = move(shared, trial, 0, STAY)
     assert repeated.status == 409
-    assert "The move of step 1 is due, not that of step 0" in repeated.json["error"]
+    assert "Expected the move of step 1, got that of step 0" in repeated.json["error"]
     refused = move(shared, trial, 1, 5)
     assert refused.status == 400
     assert "action must be below 5, got 5" in refused.json["error"]
@@ -158,9 +158,9 @@ def test_recordings_can_be_deleted_and_damaged_ones_say_so(shared):
         assert shared.get(f"/api/recordings/{name}/frames").status == 422
     changed = whole["episodes"][0] | {"rewards": [99.0]}
     path.write_text(json.dumps(whole | {"episodes": [changed]}))
-    assert "does not play as it was recorded" in shared.get(f"/api/recordings/{name}/frames").json["error"]
+    assert "does not replay as recorded" in shared.get(f"/api/recordings/{name}/frames").json["error"]
     path.write_text(json.dumps(whole | {"episodes": [changed | {"actions": [[0, 7]]}]}))
-    assert "holds action 7" in shared.get(f"/api/recordings/{name}/frames").json["error"]
+    assert "contains action 7" in shared.get(f"/api/recordings/{name}/frames").json["error"]
     assert shared.ask("DELETE", f"/api/recordings/{name}").status == 200
     assert shared.ask("DELETE", f"/api/recordings/{name}").status == 404
     assert shared.get(f"/api/recordings/{name}").status == 404

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from coverset.pipeline.loop import Stopped
-from coverset.study.engine import LocalEngine, Outcome, State, StudyReporter
+from coverset.study.engine import LocalEngine, StudyReporter, UnitOutcome, UnitState
 from coverset.study.units import Certification, Evaluation, Experiment, Generation, Training, Unit
 
 NOWHERE = Experiment("matrix", "lbrdiv", "fast", (0,), Path("nowhere"))
@@ -30,10 +30,10 @@ class Task(Unit):
         return self.title
 
     @property
-    def needs(self) -> tuple[str, ...]:
+    def dependencies(self) -> tuple[str, ...]:
         return self.after
 
-    def obstacle(self) -> str | None:
+    def find_obstacle(self) -> str | None:
         return self.impossible
 
     def seeds_left(self) -> list[int]:
@@ -55,16 +55,16 @@ class Watcher(StudyReporter):
     """Notes what it is told, and asks to stop once so much has happened."""
 
     stop_after: int = 99
-    told: list[Outcome] = field(default_factory=list)
+    told: list[UnitOutcome] = field(default_factory=list)
 
-    def unit_finished(self, outcome: Outcome) -> None:
+    def unit_finished(self, outcome: UnitOutcome) -> None:
         self.told.append(outcome)
 
     def should_stop(self) -> bool:
         return len(self.told) >= self.stop_after
 
 
-def states(outcomes: list[Outcome]) -> dict[str, str]:
+def states(outcomes: list[UnitOutcome]) -> dict[str, str]:
     return {outcome.name: str(outcome.state) for outcome in outcomes}
 
 
@@ -92,7 +92,7 @@ def test_a_failure_stops_only_what_needs_it() -> None:
     assert log == ["a", "d", "e"]
     assert states(outcomes) == {"a": "failed", "b": "skipped", "c": "skipped", "d": "failed", "e": "done"}
     assert [outcome.error for outcome in outcomes] == [
-        "too small.", "It needs a, which is failed.", "It needs b, which is skipped.",
+        "too small.", "It depends on a, which is failed.", "It depends on b, which is skipped.",
         "ZeroDivisionError: by zero", None,
     ]  # fmt: skip
 
@@ -114,7 +114,7 @@ def test_a_unit_whose_files_are_damaged_has_failed_and_the_others_go_on() -> Non
 def test_what_cannot_be_done_is_said_and_not_tried() -> None:
     log: list[str] = []
     outcomes = LocalEngine().run([Task(NOWHERE, "a", log, impossible="It is too large.")], StudyReporter())
-    assert outcomes == [Outcome("a", State.NOT_POSSIBLE, error="It is too large.")]
+    assert outcomes == [UnitOutcome("a", UnitState.NOT_POSSIBLE, error="It is too large.")]
     assert log == []
 
 
@@ -132,9 +132,9 @@ def test_nothing_is_begun_after_a_stop() -> None:
 
 def test_seeds_are_measured_one_by_one_so_that_a_stop_need_not_wait_for_all() -> None:
     watcher = Watcher(stop_after=1)
-    seeds = Certification(Experiment("matrix", "lbrdiv", "fast", (4, 2), Path("nowhere"))).one_by_one(watcher)
+    seeds = Certification(Experiment("matrix", "lbrdiv", "fast", (4, 2), Path("nowhere"))).iterate_seeds_left(watcher)
     assert next(seeds) == 4
-    watcher.unit_finished(Outcome("a", State.DONE))
+    watcher.unit_finished(UnitOutcome("a", UnitState.DONE))
     with pytest.raises(Stopped, match="before seed 2"):
         next(seeds)
 

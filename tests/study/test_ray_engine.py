@@ -17,11 +17,11 @@ import pages
 import toy_study
 from coverset.pipeline.loop import Reporter
 from coverset.runs.directory import THREADS
-from coverset.study.engine import Engine, LocalEngine, Outcome, StudyReporter
+from coverset.study.engine import LocalEngine, StudyEngine, StudyReporter, UnitOutcome
 from coverset.study.planning import plan_study
 from coverset.study.ray import engine
-from coverset.study.ray.cluster import LOOPBACK, connected, variables
-from coverset.study.ray.engine import RayEngine, marked
+from coverset.study.ray.cluster import LOOPBACK, connect, set_variables
+from coverset.study.ray.engine import RayEngine, place_marker
 from coverset.study.ray.worker import FLAGS, Conditions
 from coverset.study.units import Experiment, Unit
 from ray_units import Dying, Telling, birthmark, processes
@@ -46,7 +46,7 @@ def plan(out: Path, **changes) -> list[Unit]:
     return plan_study(("matrix",), learners=("rl2",), preset="fast", out=out, **chosen)
 
 
-def states(outcomes: list[Outcome]) -> dict[str, str]:
+def states(outcomes: list[UnitOutcome]) -> dict[str, str]:
     return {outcome.name.removeprefix("matrix-"): str(outcome.state) for outcome in outcomes}
 
 
@@ -58,7 +58,7 @@ class Listener(StudyReporter):
         self.warnings: list[str] = []
         self.stopping = self.disturbed = False
 
-    def of_unit(self, name: str) -> Reporter:
+    def unit_reporter(self, name: str) -> Reporter:
         return UnitListener(self, name)
 
     def warn(self, sentence: str) -> None:
@@ -101,9 +101,9 @@ class Killer(Listener):
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Engine]:
+def cluster() -> Iterator[StudyEngine]:
     """Two workers, started once: an engine uses the cluster that its process is connected to."""
-    with variables(dict([BIRTHMARK])), connected(None, 2):
+    with set_variables(dict([BIRTHMARK])), connect(None, 2):
         yield RayEngine()
     gc.collect()  # while warnings about what Ray has left are ignored
 
@@ -117,7 +117,7 @@ def local(tmp_path_factory) -> Path:
 
 
 def test_stopped_and_with_a_worker_killed_a_study_ends_with_the_same_results(
-    cluster: Engine, local: Path, tmp_path: Path
+    cluster: StudyEngine, local: Path, tmp_path: Path
 ) -> None:
     """The stop leaves checkpoints, from which the killed unit goes on too."""
     stopped = states(cluster.run(plan(tmp_path), Stopper()))
@@ -127,7 +127,7 @@ def test_stopped_and_with_a_worker_killed_a_study_ends_with_the_same_results(
     killer = Killer()
     assert set(states(cluster.run(plan(tmp_path), killer)).values()) == {"done"}
     assert len(killer.warnings) == 1
-    lost = killer.warnings[0].removesuffix(" lost its worker and is run again (1 of 3).")
+    lost = killer.warnings[0].removesuffix(" lost its worker and is restarted (retry 1 of 3).")
     assert lost in {unit.name for unit in plan(tmp_path)}
     assert any(steps_done > 0 for _, steps_done in killer.begun)
     assert results(tmp_path) == results(local)
@@ -135,10 +135,10 @@ def test_stopped_and_with_a_worker_killed_a_study_ends_with_the_same_results(
 
 
 def test_workers_on_another_disk_get_the_files_and_send_back_what_they_changed(
-    cluster: Engine, local: Path, tmp_path: Path, monkeypatch
+    cluster: StudyEngine, local: Path, tmp_path: Path, monkeypatch
 ) -> None:
     """Nobody finds a mark that was never made. A stopped training comes back too, and goes on where it was."""
-    monkeypatch.setattr(engine, "marked", lambda units: marked([]))
+    monkeypatch.setattr(engine, "place_marker", lambda units: place_marker([]))
     cluster.run(plan(tmp_path, methods=("brdiv",)), Stopper())
     listener = Listener()
     assert set(states(cluster.run(plan(tmp_path, methods=("brdiv",)), listener)).values()) == {"done"}
@@ -147,7 +147,7 @@ def test_workers_on_another_disk_get_the_files_and_send_back_what_they_changed(
     assert results(tmp_path) == wanted
 
 
-def test_a_failure_stops_only_what_needs_it(cluster: Engine, local: Path, tmp_path: Path) -> None:
+def test_a_failure_stops_only_what_needs_it(cluster: StudyEngine, local: Path, tmp_path: Path) -> None:
     shutil.copytree(local, tmp_path, dirs_exist_ok=True)
     seed = tmp_path / "matrix-brdiv-fast" / "seed-0"
     (seed / "certificate.json").unlink()
@@ -163,7 +163,7 @@ def test_a_failure_stops_only_what_needs_it(cluster: Engine, local: Path, tmp_pa
     assert "certificate.json" in (outcomes[1].error or "")
 
 
-def test_a_unit_that_loses_every_worker_fails_after_some_attempts(cluster: Engine, tmp_path: Path) -> None:
+def test_a_unit_that_loses_every_worker_fails_after_some_attempts(cluster: StudyEngine, tmp_path: Path) -> None:
     experiment = Experiment("matrix", "lbrdiv", "fast", (0,), tmp_path / "doomed")
     [outcome] = RayEngine(retries=1).run([Dying(experiment, "doomed")], listener := Listener())
     assert outcome.state == "failed"
@@ -172,7 +172,9 @@ def test_a_unit_that_loses_every_worker_fails_after_some_attempts(cluster: Engin
     assert (experiment.directory / "attempts").read_text() == "xx"
 
 
-def test_workers_are_other_processes_under_the_same_conditions(cluster: Engine, tmp_path: Path, monkeypatch) -> None:
+def test_workers_are_other_processes_under_the_same_conditions(
+    cluster: StudyEngine, tmp_path: Path, monkeypatch
+) -> None:
     """Another number of threads would change the last digits of trained policies."""
     monkeypatch.setenv(THREADS, "3")
     experiment = Experiment("matrix", "lbrdiv", "fast", (0,), tmp_path / "told")
@@ -185,7 +187,7 @@ def test_workers_are_other_processes_under_the_same_conditions(cluster: Engine, 
 
 @pytest.mark.parametrize("auto", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_cluster_with_an_address_is_used_and_left_running(
-    cluster: Engine, local: Path, tmp_path: Path, auto: bool
+    cluster: StudyEngine, local: Path, tmp_path: Path, auto: bool
 ) -> None:
     """Other processes join it by the documented commands with this address; each makes what is missing."""
     import ray

@@ -10,7 +10,7 @@ import coverset
 from coverset.settings import GenerateSettings
 from coverset.study import reproduce
 from coverset.study.engine import StudyReporter
-from coverset.study.planning import estimate, plan_study, settings_overrides
+from coverset.study.planning import estimate, parse_overrides, plan_study
 from coverset.study.reproduce import Study
 from coverset.study.units import Certification, Evaluation, Experiment
 from toy_study import CHOICE, GENERATION, TRAINING, results
@@ -187,11 +187,11 @@ def test_a_file_is_no_place_for_a_study(tmp_path: Path) -> None:
 
 
 def test_lists_become_tuples() -> None:
-    assert settings_overrides("generation", {"hidden_sizes": [3, 4]}, GenerateSettings) == {"hidden_sizes": (3, 4)}
+    assert parse_overrides("generation", {"hidden_sizes": [3, 4]}, GenerateSettings) == {"hidden_sizes": (3, 4)}
 
 
 def test_environments_that_cannot_be_certified_or_evaluated_say_so(tmp_path: Path) -> None:
     experiment = Experiment("countdown:Countdown", "lbrdiv", "fast", (0,), tmp_path / "countdown")
-    assert "does not know" in (Certification(experiment).obstacle() or "")
-    assert "no held-out heuristics" in (Evaluation(experiment, "rl2").obstacle() or "")
+    assert "does not define" in (Certification(experiment).find_obstacle() or "")
+    assert "no held-out heuristics" in (Evaluation(experiment, "rl2").find_obstacle() or "")
     assert estimate(Certification(experiment)).state == "not possible"

@@ -10,21 +10,22 @@ import coverset
 from coverset.cli.main import run
 from coverset.envs.matrix import MatrixGame
 from coverset.pipeline.loop import TrainingDiverged
-from coverset.policies.networks import MLP, NetworkPolicy
+from coverset.policies.actor import ActorPolicy, dense_policy
+from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population
 from coverset.study import units
-from coverset.study.engine import Outcome, State
-from coverset.study.tune import Candidate, Tuning, refined, regrets
+from coverset.study.engine import UnitOutcome, UnitState
+from coverset.study.tune import Candidate, Tuning, measure_regrets, refine_grid
 from toy_study import GENERATION
 
 
-def always(*actions: int) -> NetworkPolicy:
+def always(*actions: int) -> ActorPolicy:
     """Policies that always choose one of three actions."""
-    return NetworkPolicy(MLP((jnp.zeros((len(actions), 1, 3)),), (50.0 * jnp.eye(3)[jnp.array(actions)],)))
+    return dense_policy(MLP((jnp.zeros((len(actions), 1, 3)),), (50.0 * jnp.eye(3)[jnp.array(actions)],)))
 
 
 def tuning(*candidates: Candidate) -> Tuning:
-    return Tuning("matrix", "lipo", "fast", (0,), 3, candidates, (Outcome("alpha-1/generate", State.DONE),))
+    return Tuning("matrix", "lipo", "fast", (0,), 3, candidates, (UnitOutcome("alpha-1/generate", UnitState.DONE),))
 
 
 def test_regret_is_what_better_best_responses_would_have_earned() -> None:
@@ -33,7 +34,7 @@ def test_regret_is_what_better_best_responses_would_have_earned() -> None:
         0.1: [Population(always(0, 1, 2), always(0, 1, 2))],
         1.0: [Population(always(0, 0, 1), always(0, 0, 1)), Population(always(2, 2, 2), always(0, 0, 1))],
     }
-    found = regrets(MatrixGame(), populations)
+    found = measure_regrets(MatrixGame(), populations)
     assert found[0.1] == pytest.approx(0.0, abs=1e-5)
     # Teammates, over all: five of action 1, three of action 2, one of action 3.
     missing_third = 1 * (6 - 4) / 9
@@ -51,9 +52,9 @@ def test_members_found_come_first_then_regret_then_the_smaller_alpha() -> None:
 
 
 def test_close_values_are_geometric_means_with_the_neighbours() -> None:
-    assert refined([0.1, 0.5, 1.0, 5.0, 10.0], 1.0) == [0.1, 0.5, 0.71, 1.0, 2.2, 5.0, 10.0]
-    assert refined([0.1, 0.5, 1.0], 0.1) == [0.1, 0.22, 0.5, 1.0]
-    assert refined([2.0], 2.0) == [2.0]
+    assert refine_grid([0.1, 0.5, 1.0, 5.0, 10.0], 1.0) == [0.1, 0.5, 0.71, 1.0, 2.2, 5.0, 10.0]
+    assert refine_grid([0.1, 0.5, 1.0], 0.1) == [0.1, 0.22, 0.5, 1.0]
+    assert refine_grid([2.0], 2.0) == [2.0]
 
 
 @pytest.mark.slow

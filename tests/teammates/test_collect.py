@@ -1,39 +1,28 @@
 """The steps of a rollout over the grid: who acted where, what was kept at an episode's end, and the tally."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from countdown import Countdown
-from coverset.policies.networks import MLP
+from coverset.settings import GenerateSettings
 from coverset.teammates.collect import Playing, Steps, Tally, collect, start_playing
 from coverset.teammates.networks import Networks, init_networks
 from coverset.teammates.pair_grid import PairGrid
 from grids import pair_of
+from stubborn import stubborn
 
-GRID = PairGrid(2, 2, 1)
+GRID = PairGrid(2, 2, 2, 1)
 LENGTH = 4
 HORIZON = 3
-SURE = 1e4
 BEST_RESPONSE_ACTIONS, TEAMMATE_ACTIONS = (1, 0), (2, 1)
-
-
-def stubborn(stack: MLP, actions: tuple[int, ...]) -> MLP:
-    """The same networks, but member k always plays `actions[k]`."""
-    head = stack.biases[-1]
-    sure = SURE * jax.nn.one_hot(jnp.array(actions), head.shape[-1])
-    return MLP(stack.weights, (*stack.biases[:-1], sure))
 
 
 @pytest.fixture(scope="module")
 def collected() -> tuple[Steps, Tally, Playing]:
-    from coverset.settings import GenerateSettings
-
     environment = Countdown(horizon=HORIZON, terminates=False)
-    networks = init_networks(
-        jax.random.key(0), environment, GenerateSettings(population_size=2, total_steps=1, hidden_sizes=(4,))
-    )
+    settings = GenerateSettings(population_size=2, total_steps=1, hidden_sizes=(4,))
+    networks = init_networks(jax.random.key(0), environment, settings, (2, 2))
     sure = Networks(
         stubborn(networks.best_responses, BEST_RESPONSE_ACTIONS),
         stubborn(networks.teammates, TEAMMATE_ACTIONS),
@@ -42,7 +31,7 @@ def collected() -> tuple[Steps, Tally, Playing]:
 
     @jax.jit
     def run(key):
-        playing = start_playing(key, environment, GRID)
+        playing = start_playing(key, environment, GRID, sure)
         return collect(key, environment, GRID, sure, playing, length=LENGTH)
 
     return jax.device_get(run(jax.random.key(1)))

@@ -10,29 +10,31 @@ import optax
 import pytest
 
 from coverset.learning.losses import log_probabilities
-from coverset.policies.networks import MLP, PairCritic
+from coverset.policies.network import NetworkSpec
+from coverset.policies.networks.dense import MLP
 from coverset.settings import GenerateSettings
 from coverset.teammates.collect import Steps
+from coverset.teammates.critic import PairCritic
+from coverset.teammates.method import PairWeights
 from coverset.teammates.networks import Networks
 from coverset.teammates.pair_grid import PairGrid
 from coverset.teammates.ppo import (
     Batch,
-    CriticBatch,
-    Learner,
     Losses,
+    Optimised,
     Pace,
     SeatBatch,
     actor_loss,
+    critic_batch,
     critic_loss,
     estimate,
     improve,
-    init_learner,
-    members_first,
+    init_moments,
     seat_batch,
 )
 
 K, LENGTH, FEATURES, ACTIONS = 3, 2, 2, (3, 2)
-GRID = PairGrid(K, 2, 1)
+GRID = PairGrid(K, K, 2, 1)
 WEIGHTS = jnp.array([[3.0, -0.5, -2.0], [-1.0, 4.0, -0.25], [0.0, -3.0, 2.0]])
 CLIP = 0.2
 NO_BONUS = jnp.zeros(K)
@@ -49,7 +51,7 @@ def draw_networks() -> Networks:
         jax.vmap(lambda key, n=count: MLP.create(key, (FEATURES, 4, n)))(jax.random.split(keys[seat], K))
         for seat, count in enumerate(ACTIONS)
     )
-    return Networks(rows, columns, PairCritic.create(keys[2], FEATURES, K, (4,)))
+    return Networks(rows, columns, PairCritic.create(keys[2], "dense", NetworkSpec((2 * FEATURES,), 1, (4,)), K, K))
 
 
 def own_log_p(networks: Networks, grid: PairGrid, observations, actions) -> jax.Array:
@@ -71,7 +73,7 @@ compiled_log_p = jax.jit(own_log_p, static_argnums=1)
 
 def draw_steps(networks: Networks, grid: PairGrid = GRID, seed: int = 0) -> Steps:
     random = np.random.default_rng(seed)
-    shape = (LENGTH, grid.population_size, grid.row_size)
+    shape = (LENGTH, grid.rows, grid.row_size)
     observations, final = random.normal(size=(2, *shape, 2, FEATURES)).astype(np.float32)
     actions = jnp.asarray(np.stack([random.integers(0, n, size=shape) for n in ACTIONS], axis=-1), jnp.int32)
     observations = jnp.asarray(observations)
@@ -83,6 +85,8 @@ def draw_steps(networks: Networks, grid: PairGrid = GRID, seed: int = 0) -> Step
         terminated=jnp.asarray(random.random(shape) < 0.3),
         truncated=jnp.zeros(shape, bool),
         final_observations=jnp.asarray(final),
+        fresh=jnp.zeros(shape, bool),
+        is_data=None,
     )
 
 
@@ -91,8 +95,8 @@ def actors(networks: Networks, seat: int) -> MLP:
 
 
 def policy_gradient(networks: Networks, steps: Steps, seat: int, chosen: GenerateSettings) -> MLP:
-    advantage, _ = estimate(GRID, networks.critic, steps, chosen)
-    batch = seat_batch(seat, GRID, steps, advantage, WEIGHTS, chosen)
+    advantage, _, _ = estimate(GRID, networks.critic, steps, (), chosen)
+    batch = seat_batch(seat, GRID, steps, advantage, WEIGHTS, (), chosen)
     return jax.grad(lambda stack: actor_loss(stack, batch, NO_BONUS, CLIP)[0])(actors(networks, seat))
 
 
@@ -132,7 +136,7 @@ def test_data_of_a_pair_moves_its_two_policies_and_no_other(networks: Networks, 
 def test_at_ratio_one_the_gradient_is_the_weighted_policy_gradient(networks, steps, seat, scaled, relative) -> None:
     """A loop over environments and steps: w_ij A / (K cells, environments of the cell, steps) times grad log pi."""
     chosen = settings(normalise_advantages=scaled, normalise_pair_weights=relative)
-    advantage = np.asarray(estimate(GRID, networks.critic, steps, chosen)[0])
+    advantage = np.asarray(estimate(GRID, networks.critic, steps, (), chosen)[0])
     pairs = np.stack([GRID.best_responses(), GRID.teammates()], axis=-1)
     in_cell = {tuple(pair): np.all(pairs == pair, axis=-1) for pair in pairs.reshape(-1, 2).tolist()}
     observations, actions, stack = jax.device_get((steps.observations, steps.actions, actors(networks, seat)))
@@ -165,14 +169,14 @@ def log_p_gradient(policy: MLP, observation, action) -> MLP:
 
 def test_extra_self_play_leaves_the_objective_as_it_is(networks: Networks) -> None:
     """The extra environments repeat the ones of their cell: the same cell means, the same losses."""
-    plain, extended = PairGrid(K, 1, 0), PairGrid(K, 1, 3)
+    plain, extended = PairGrid(K, K, 1), PairGrid(K, K, 1, 3)
     steps = draw_steps(networks, plain)
 
     def extend(x):
         own = x[:, jnp.arange(K), jnp.arange(K)][:, :, None]
         return jnp.concatenate([x, own, own, own], axis=2)
 
-    more = Steps(*(extend(field) for field in steps))
+    more = jax.tree.map(extend, steps)
     chosen = settings(normalise_advantages=True, envs_per_pair=1)
     losses = [objectives(grid, networks, data, chosen) for grid, data in ((plain, steps), (extended, more))]
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
@@ -180,22 +184,22 @@ def test_extra_self_play_leaves_the_objective_as_it_is(networks: Networks) -> No
 
 @partial(jax.jit, static_argnums=(0, 3))
 def objectives(grid: PairGrid, networks: Networks, steps: Steps, chosen: GenerateSettings) -> jax.Array:
-    advantage, target = estimate(grid, networks.critic, steps, chosen)
-    seats = [seat_batch(seat, grid, steps, advantage, WEIGHTS, chosen) for seat in (0, 1)]
+    advantage, target, _ = estimate(grid, networks.critic, steps, (), chosen)
+    seats = [seat_batch(seat, grid, steps, advantage, WEIGHTS, (), chosen) for seat in (0, 1)]
     losses = [actor_loss(actors(networks, s), seats[s], jnp.full(K, 0.3), CLIP)[0] for s in (0, 1)]
-    batch = CriticBatch(members_first(steps.observations), members_first(target))
-    return jnp.stack([*losses, critic_loss(networks.critic, grid, batch)])
+    return jnp.stack([*losses, critic_loss(networks.critic, grid, critic_batch(grid, steps, target, ()))])
 
 
 @jax.jit
 def value(critic: PairCritic, pair, observations) -> jax.Array:
     """One pair's value of one joint observation."""
-    return critic(observations, critic.identity(*(jnp.asarray(index, jnp.int32) for index in pair)))
+    identity = critic.identity(*(jnp.asarray(index, jnp.int32) for index in pair))
+    return critic.step(observations, (), identity)[0]
 
 
-def test_the_critic_learns_from_every_pair_alike(networks: Networks, steps: Steps) -> None:
+def test_the_critic_weights_every_pair_equally(networks: Networks, steps: Steps) -> None:
     target = jnp.asarray(np.random.default_rng(1).normal(size=steps.reward.shape), jnp.float32)
-    found = critic_loss(networks.critic, GRID, CriticBatch(members_first(steps.observations), members_first(target)))
+    found = critic_loss(networks.critic, GRID, critic_batch(GRID, steps, target, ()))
     errors = np.zeros((LENGTH, K, GRID.row_size))
     rows, columns = np.asarray(GRID.best_responses()), np.asarray(GRID.teammates())
     for place in np.ndindex(*errors.shape):
@@ -205,15 +209,15 @@ def test_the_critic_learns_from_every_pair_alike(networks: Networks, steps: Step
     np.testing.assert_allclose(found, np.mean(cells), rtol=1e-4)
 
 
-def test_the_entropy_bonus_counts_every_cell_alike(networks: Networks, steps: Steps) -> None:
+def test_the_entropy_bonus_weights_every_cell_equally(networks: Networks, steps: Steps) -> None:
     chosen = settings()
     nothing = jnp.zeros(steps.reward.shape)
-    batch = seat_batch(1, GRID, steps, nothing, WEIGHTS, chosen)
+    batch = seat_batch(1, GRID, steps, nothing, WEIGHTS, (), chosen)
     bonuses = jnp.array([0.0, 1.0, 2.0])
-    loss, entropies = actor_loss(networks.teammates, batch, bonuses, CLIP)
+    loss, entropies, logits = actor_loss(networks.teammates, batch, bonuses, CLIP)
     np.testing.assert_allclose(loss, -jnp.sum(bonuses * entropies), rtol=1e-5)
     shares = np.asarray(GRID.by_teammate(GRID.cell_shares()))
-    logits = jax.vmap(MLP.__call__)(networks.teammates, batch.observations)
+    np.testing.assert_allclose(logits, jax.vmap(MLP.__call__)(networks.teammates, batch.observations), rtol=1e-5)
     log_p = np.asarray(jax.nn.log_softmax(logits))
     wanted = np.mean(shares[:, None] * -(np.exp(log_p) * log_p).sum(axis=-1), axis=(1, 2))
     np.testing.assert_allclose(entropies, wanted, rtol=1e-5)
@@ -221,10 +225,10 @@ def test_the_entropy_bonus_counts_every_cell_alike(networks: Networks, steps: St
 
 @partial(jax.jit, static_argnums=2)
 def whole_batch(networks: Networks, steps: Steps, chosen: GenerateSettings) -> Batch:
-    advantage, target = estimate(GRID, networks.critic, steps, chosen)
+    advantage, target, _ = estimate(GRID, networks.critic, steps, (), chosen)
     return Batch(
-        *(seat_batch(seat, GRID, steps, advantage, WEIGHTS, chosen) for seat in (0, 1)),
-        CriticBatch(members_first(steps.observations), members_first(target)),
+        *(seat_batch(seat, GRID, steps, advantage, WEIGHTS, (), chosen) for seat in (0, 1)),
+        critic_batch(GRID, steps, target, ()),
     )
 
 
@@ -239,9 +243,9 @@ def bonus_settings(*, relative: bool) -> GenerateSettings:
 
 
 @partial(jax.jit, static_argnums=3)
-def improve_once(networks: Networks, batch: Batch, pace: Pace, chosen: GenerateSettings) -> tuple[Learner, Losses]:
-    """The optimiser steps of one rollout, by fresh learners."""
-    return improve(jax.random.key(0), GRID, init_learner(networks), batch, WEIGHTS, pace, chosen)
+def improve_once(networks: Networks, batch: Batch, pace: Pace, chosen: GenerateSettings) -> tuple[Optimised, Losses]:
+    """The optimiser steps of one rollout, from empty moments."""
+    return improve(jax.random.key(0), GRID, init_moments(networks), batch, PairWeights(WEIGHTS, WEIGHTS), pace, chosen)
 
 
 @pytest.mark.parametrize(("relative", "bonus"), [(True, [0.3] * K), (False, [0.3 * 3, 0.3 * 4, 0.3 * 2])])
@@ -263,9 +267,9 @@ def test_minibatches_part_the_rollout_along_time(networks: Networks, steps: Step
     assert LENGTH == 2
     chosen = settings(epochs=3, minibatches=2, learning_rate=1e-12, critic_learning_rate=1e-12)
     batch = whole_batch(networks, steps, chosen)
-    learner, losses = improve_once(networks, batch, Pace(jnp.float32(0.0), jnp.float32(1.0)), chosen)
+    optimised, losses = improve_once(networks, batch, Pace(jnp.float32(0.0), jnp.float32(1.0)), chosen)
     np.testing.assert_allclose(losses.critic, critic_loss(networks.critic, GRID, batch.critic), rtol=1e-4)
-    assert int(learner.moments.critic.count) == 3 * 2
+    assert int(optimised.moments.critic.count) == 3 * 2
 
 
 def test_a_step_is_as_long_as_its_share_of_the_learning_rates(networks: Networks, steps: Steps) -> None:
@@ -273,8 +277,8 @@ def test_a_step_is_as_long_as_its_share_of_the_learning_rates(networks: Networks
     batch = whole_batch(networks, steps, chosen)
 
     def size_of_step(rate: float) -> float:
-        learner, _ = improve_once(networks, batch, Pace(jnp.float32(0.3), jnp.float32(rate)), chosen)
-        return float(optax.tree.norm(jax.tree.map(jnp.subtract, learner.networks, networks)))
+        optimised, _ = improve_once(networks, batch, Pace(jnp.float32(0.3), jnp.float32(rate)), chosen)
+        return float(optax.tree.norm(jax.tree.map(jnp.subtract, optimised.networks, networks)))
 
     np.testing.assert_allclose(size_of_step(0.25), 0.25 * size_of_step(1.0), rtol=1e-2)
     assert size_of_step(0.0) == 0.0
@@ -282,7 +286,7 @@ def test_a_step_is_as_long_as_its_share_of_the_learning_rates(networks: Networks
 
 def test_advantages_use_the_values_of_each_environments_own_pair(networks: Networks, steps: Steps) -> None:
     chosen = settings(gae_lambda=0.0, discount=0.5)
-    advantage, target = estimate(GRID, networks.critic, steps, chosen)
+    advantage, target, _ = estimate(GRID, networks.critic, steps, (), chosen)
     place = (0, 1, 5)
     own_value = partial(value, networks.critic, (1, 2))
     goes_on = 0.0 if steps.terminated[place] else 1.0

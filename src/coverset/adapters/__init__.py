@@ -1,1 +1,1 @@
-"""Bridges to what others have written: their environments, policies and loggers. Each is imported on use."""
+"""Adapters to third-party environments: Gymnasium, PettingZoo, JaxMARL, Jumanji and `lbforaging`."""

@@ -1,7 +1,7 @@
-"""Level-based Foraging as the package Jumanji has it (Bonnet et al. 2024), in JAX throughout.
+"""Level-based Foraging from Jumanji (Bonnet et al. 2024), fully in JAX.
 
-Needs the extra `coverset[jumanji]`. It differs from our `foraging`: players and objects have levels that they see, both
-players see each other, and objects lie elsewhere in every episode.
+Needs the extra `coverset[jumanji]`. It differs from coverset's `foraging`: players and objects have levels, which are
+observed, the players observe each other, and objects are placed at random in every episode.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from jumanji.environments.routing.lbf.env import LevelBasedForaging
 from jumanji.environments.routing.lbf.generator import RandomGenerator
 
-from coverset.checks import at_least, between, finite
+from coverset.checks import check_at_least, check_between, check_finite
 from coverset.envs.base import Environment
 from coverset.types import Actions, Observations, Outcome, PRNGKey, PyTree
 
@@ -22,7 +22,7 @@ SMALLEST_GRID = 5
 
 
 class JumanjiState(NamedTuple):
-    """Jumanji's own state, and what both players see of it."""
+    """Jumanji's own state, and the observations of both players."""
 
     inner: PyTree
     views: Float[Array, "2 d"]
@@ -30,16 +30,16 @@ class JumanjiState(NamedTuple):
 
 @dataclass(frozen=True)
 class JumanjiForaging(Environment):
-    """Two players collect objects, together where their levels demand it. The common reward is the sum of theirs.
+    """Two players collect objects, together if the levels require it. The common reward is the sum of their rewards.
 
-    Actions: 0 none, 1 up, 2 down, 3 left, 4 right, 5 load. Observation: three numbers (row, column, level) for each
-    object and each player, itself first; -1, -1, 0 for what is collected or out of sight.
+    Actions: 0 none, 1 up, 2 down, 3 left, 4 right, 5 load. Observation: row, column and level of each object and each
+    player, itself first; -1, -1, 0 for objects that are collected or out of sight.
     """
 
     size: int = 8
     """Cells along a side."""
     num_objects: int = 2
-    """Objects of an episode: with a size of 8 at most 6, with 5 at most one."""
+    """Number of objects: at most 6 for size 8, at most 1 for size 5."""
     horizon: int = 100
     """Steps until truncation."""
     sight: int = 8
@@ -49,20 +49,20 @@ class JumanjiForaging(Environment):
     force_coop: bool = True
     """Whether every object needs both players."""
     penalty: float = 0.0
-    """Price of a load that fails for want of levels."""
+    """Penalty for a load that fails because the levels are too low."""
 
     def __post_init__(self) -> None:
-        at_least("size", self.size, SMALLEST_GRID, "as Jumanji demands")
-        between("num_objects", self.num_objects, 1, self._most_objects)
-        at_least("horizon", self.horizon, 1)
-        at_least("sight", self.sight, 1)
-        at_least("max_level", self.max_level, 2, "as Jumanji demands")
-        finite("penalty", self.penalty)
-        _game(self)
+        check_at_least("size", self.size, SMALLEST_GRID, "as Jumanji requires")
+        check_between("num_objects", self.num_objects, 1, self._most_objects)
+        check_at_least("horizon", self.horizon, 1)
+        check_at_least("sight", self.sight, 1)
+        check_at_least("max_level", self.max_level, 2, "as Jumanji requires")
+        check_finite("penalty", self.penalty)
+        _make_game(self)
 
     @property
     def _most_objects(self) -> int:
-        """Jumanji wants five cells away from the walls for each object, and more than two beside them."""
+        """Jumanji requires five inner cells per object, and more than two beyond those."""
         return ((self.size - 2) ** 2 - 3) // 5
 
     @property
@@ -74,23 +74,23 @@ class JumanjiForaging(Environment):
         return 6, 6
 
     def reset(self, key: PRNGKey) -> JumanjiState:
-        # Its state keeps the key; as plain numbers it can be carried, stored and compared like the rest.
-        inner, start = _game(self).reset(jax.random.key_data(key))
-        return JumanjiState(inner, _views(start))
+        # Jumanji's state holds the key; raw key data can be carried, stored and compared like other arrays.
+        inner, start = _make_game(self).reset(jax.random.key_data(key))
+        return JumanjiState(inner, _flatten_observations(start))
 
     def step(self, key: PRNGKey, state: JumanjiState, actions: Actions) -> Outcome:
         del key
-        inner, reached = _game(self).step(state.inner, actions)
+        inner, reached = _make_game(self).step(state.inner, actions)
         last = jnp.asarray(reached.last())
         terminated = last & jnp.all(reached.discount == 0)
         reward = jnp.sum(reached.reward).astype(jnp.float32)
-        return Outcome(JumanjiState(inner, _views(reached)), reward, terminated, last & ~terminated)
+        return Outcome(JumanjiState(inner, _flatten_observations(reached)), reward, terminated, last & ~terminated)
 
     def observe(self, state: JumanjiState) -> Observations:
         return state.views
 
     def render(self, state: JumanjiState) -> str:
-        """Objects by their levels, seat 0 as X, seat 1 as O, free cells as dots."""
+        """A grid with objects as their levels, seat 0 as X, seat 1 as O, and free cells as dots."""
         grid = [["." for _ in range(self.size)] for _ in range(self.size)]
         food, agents = state.inner.food_items, state.inner.agents
         for (row, column), level, eaten in zip(
@@ -103,13 +103,13 @@ class JumanjiForaging(Environment):
         return "\n".join(" ".join(line) for line in grid)
 
 
-def _views(timestep: Any) -> Float[Array, "2 d"]:
+def _flatten_observations(timestep: Any) -> Float[Array, "2 d"]:
     views = timestep.observation.agents_view
     return views.reshape(2, -1).astype(jnp.float32)
 
 
 @lru_cache(maxsize=64)
-def _game(adapter: JumanjiForaging) -> LevelBasedForaging:
+def _make_game(adapter: JumanjiForaging) -> LevelBasedForaging:
     generator = RandomGenerator(
         grid_size=adapter.size,
         fov=min(adapter.sight, adapter.size),

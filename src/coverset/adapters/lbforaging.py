@@ -1,7 +1,7 @@
-"""Our policies in the real `lbforaging`: its rules and its random numbers, seen through the eyes of our `foraging`.
+"""Play coverset policies in the original `lbforaging`, with observations in the layout of `foraging`.
 
-Needs the package `lbforaging`. Everything that moves, collides, loads and pays is theirs; what a policy sees is built
-from their state in the layout of `Foraging.observe`.
+Needs the package `lbforaging`. Dynamics, rewards and random numbers are those of `lbforaging`; observations are built
+from its state in the layout of `Foraging.observe`.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ from coverset.envs.foraging import NOT_COLLECTED, NOWHERE, Foraging, ForagingSta
 from coverset.types import Observations
 
 OBJECT_LEVEL = 2
-"""Players are of level 1: an object needs both."""
+"""Players have level 1, so an object needs both."""
 
 
-def make_peer(environment: Foraging) -> ForagingEnv:
-    """A fresh environment of `lbforaging` with the parameters of ours."""
+def make_lbforaging(environment: Foraging) -> ForagingEnv:
+    """Make an `lbforaging` environment with the parameters of a `Foraging` environment."""
     return ForagingEnv(
         players=2,
         min_player_level=1,
@@ -38,25 +38,25 @@ def make_peer(environment: Foraging) -> ForagingEnv:
     )
 
 
-class Reached(NamedTuple):
-    """What a step of the real environment led to."""
+class StepResult(NamedTuple):
+    """Result of a step of `lbforaging`."""
 
     observations: Float[np.ndarray, "2 d"]
     reward: float
-    """The sum of both players' rewards, as ours."""
+    """The sum of both players' rewards, as in `Foraging`."""
     over: bool
 
 
 class RealForaging:
-    """Episodes of the real `lbforaging`."""
+    """Episodes of the original `lbforaging`."""
 
     def __init__(self, environment: Foraging) -> None:
         self.environment = environment
 
     def reset(self, seed: int) -> Float[np.ndarray, "2 d"]:
-        """Start an episode in a fresh environment: theirs looks at the last episode when it spawns."""
-        self.peer = make_peer(self.environment)
-        self.peer._make_gym_obs = tuple  # theirs, which nobody reads here
+        """Start an episode in a new environment, because spawning in `lbforaging` depends on the previous episode."""
+        self.peer = make_lbforaging(self.environment)
+        self.peer._make_gym_obs = tuple  # skip its own observations, which are not used
         self.peer.reset(seed=seed)
         if self.environment.objects == "fixed":
             self._place(self.environment.cells)
@@ -64,7 +64,7 @@ class RealForaging:
         return self._observations()
 
     def _place(self, cells: Sequence[tuple[int, int]]) -> None:
-        """Put the objects where ours are, and let the players spawn around them."""
+        """Place the objects at the given cells, and respawn the players."""
         peer: Any = self.peer
         peer.field[:] = 0
         for cell in cells:
@@ -75,10 +75,10 @@ class RealForaging:
         peer.spawn_players(peer.min_player_level, peer.max_player_level)
         peer._gen_valid_moves()
 
-    def step(self, actions: Sequence[int]) -> Reached:
+    def step(self, actions: Sequence[int]) -> StepResult:
         """Play one joint action."""
         _, rewards, terminated, truncated, _ = self.peer.step([int(action) for action in actions])
-        return Reached(self._observations(), float(np.sum(rewards)), bool(terminated or truncated))
+        return StepResult(self._observations(), float(np.sum(rewards)), bool(terminated or truncated))
 
     def _observations(self) -> Float[np.ndarray, "2 d"]:
         missing = self.environment.num_objects - len(self.cells)
@@ -95,14 +95,14 @@ class RealForaging:
 
 @partial(jax.jit, static_argnums=0)
 def _observe(environment: Foraging, state: ForagingState) -> Observations:
-    """Traced once for an environment, however many series of episodes are played."""
+    """Observe, traced once per environment."""
     return environment.observe(state)
 
 
 def play(
     environment: Foraging, agents: tuple[Agent, Agent], *, episodes: int, seed: int = 0
 ) -> Float[np.ndarray, "episodes"]:
-    """Returns of a series of episodes of two agents in the real environment; their memories last for all of it."""
+    """Returns of consecutive episodes of two agents in `lbforaging`; the agents keep their memory throughout."""
     real, returns, reward = RealForaging(environment), np.zeros(episodes), 0.0
     for episode in range(episodes):
         observations, starts, over = real.reset(seed + episode), True, False

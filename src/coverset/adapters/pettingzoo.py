@@ -1,4 +1,4 @@
-"""PettingZoo both ways: our environments as parallel environments, and parallel environments of two agents as ours.
+"""Adapters in both directions between coverset environments and PettingZoo parallel environments of two agents.
 
 Needs the extra `coverset[pettingzoo]`.
 """
@@ -18,8 +18,8 @@ from gymnasium.spaces.utils import flatdim, flatten
 from jaxtyping import Array, Bool, Int, UInt
 from pettingzoo import ParallelEnv
 
-from coverset.adapters.replay import Moment, Replays, check_reproducible
-from coverset.checks import at_least, one_of, raised
+from coverset.adapters.replay import EpisodeCache, EpisodeStep, check_reproducible
+from coverset.checks import check_at_least, check_one_of, describe_exception
 from coverset.envs.base import Environment
 from coverset.envs.registry import call_named, import_named
 from coverset.policies.host_calls import call_host
@@ -29,17 +29,17 @@ SEATS = ("seat_0", "seat_1")
 ARRAY_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete)
 LARGEST_SEED = 2**31 - 1
 PROBE_STEPS = 20
-"""Steps of the episode that is played twice before an environment is used."""
+"""Steps of the episode that is played twice to check that an environment is reproducible."""
 
 
 class CoversetParallel(ParallelEnv[str, np.ndarray, Any]):
-    """An environment of coverset as a PettingZoo parallel environment; its agents are `seat_0` and `seat_1`."""
+    """A coverset environment as a PettingZoo parallel environment; its agents are `seat_0` and `seat_1`."""
 
     metadata = {"name": "coverset", "render_modes": ["ansi"]}  # noqa: RUF012
 
     def __init__(self, environment: Environment, render_mode: str | None = None) -> None:
         if render_mode is not None:
-            one_of("render_mode", render_mode, self.metadata["render_modes"])
+            check_one_of("render_mode", render_mode, self.metadata["render_modes"])
         self.environment = environment
         self.render_mode = render_mode
         self.possible_agents = list(SEATS)
@@ -52,43 +52,43 @@ class CoversetParallel(ParallelEnv[str, np.ndarray, Any]):
         self._state: Any = None
 
     def observation_space(self, agent: str) -> spaces.Space:
-        """The same object for an agent at every call."""
+        """The agent's observation space, the same object at every call."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Space:
-        """The same object for an agent at every call."""
+        """The agent's action space, the same object at every call."""
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict | None = None) -> tuple[dict[str, np.ndarray], dict]:
-        """Start an episode; `seed` decides it and those after it."""
+        """Start an episode; `seed` determines this episode and the following ones."""
         del options
         if seed is not None:
             self._key = jax.random.key(seed)
         self._key, key = jax.random.split(self._key)
-        self._state, observations = _compiled(self.environment)[0](key)
+        self._state, observations = _compile(self.environment)[0](key)
         self.agents = list(SEATS)
         return self._by_seat(observations), {seat: {} for seat in SEATS}
 
     def step(self, actions: dict[str, Any]) -> tuple[dict, dict, dict, dict, dict]:
         """Play one joint action; both agents leave when the episode ends."""
         if not self.agents:
-            raise ValueError("step needs an episode under way: call reset first.")
-        joint = self._joint(actions)
+            raise ValueError("step needs a running episode: call reset first.")
+        joint = self._check_actions(actions)
         self._key, key = jax.random.split(self._key)
-        outcome, observations = _compiled(self.environment)[1](key, self._state, joint)
+        outcome, observations = _compile(self.environment)[1](key, self._state, joint)
         self._state = outcome.state
         terminated, truncated = bool(outcome.terminated), bool(outcome.truncated)
         if terminated or truncated:
             self.agents = []
         common = (float(outcome.reward), terminated, truncated)
-        shared = [dict.fromkeys(SEATS, value) for value in common]
-        return self._by_seat(observations), *shared, {seat: {} for seat in SEATS}  # pyright: ignore
+        rewards, terminations, truncations = (dict.fromkeys(SEATS, value) for value in common)
+        return self._by_seat(observations), rewards, terminations, truncations, {seat: {} for seat in SEATS}
 
-    def _joint(self, actions: dict[str, Any]) -> Actions:
-        """Actions in the order of the seats, or a ValueError if they are none."""
+    def _check_actions(self, actions: dict[str, Any]) -> Actions:
+        """The actions in seat order; raises ValueError if they are invalid."""
         if set(actions) != set(SEATS):
             got = ", ".join(map(str, actions)) or "none"
-            raise ValueError(f"actions must hold one for each of {', '.join(SEATS)}, got {got}.")
+            raise ValueError(f"actions must hold one action for each of {', '.join(SEATS)}, got {got}.")
         numbers = []
         for seat, count in zip(SEATS, self.environment.num_actions, strict=True):
             try:
@@ -111,12 +111,12 @@ class CoversetParallel(ParallelEnv[str, np.ndarray, Any]):
         return self.environment.render(self._state)
 
     def close(self) -> None:
-        """Nothing is held that needs closing."""
+        """Do nothing: the environment holds no resources."""
 
 
 @lru_cache(maxsize=64)
-def _compiled(environment: Environment) -> tuple[Any, Any]:
-    """Reset and step with the observations that follow, traced once per environment."""
+def _compile(environment: Environment) -> tuple[Any, Any]:
+    """Compiled reset and step that also return observations, once per environment."""
 
     def reset(key):
         state = environment.reset(key)
@@ -130,16 +130,16 @@ def _compiled(environment: Environment) -> tuple[Any, Any]:
 
 
 def to_parallel(environment: Environment, render_mode: str | None = None) -> CoversetParallel:
-    """An environment of coverset as a PettingZoo parallel environment."""
+    """Wrap a coverset environment as a PettingZoo parallel environment."""
     return CoversetParallel(environment, render_mode)
 
 
 class ReplayState(NamedTuple):
-    """What decides the state of an environment on the host."""
+    """What determines the state of a host environment."""
 
     seed: UInt[Array, ""]
     actions: Int[Array, "h 2"]
-    """Joint actions so far, zeros behind them."""
+    """Joint actions so far, padded with zeros."""
     time: Int[Array, ""]
     over: Bool[Array, ""]
 
@@ -148,25 +148,25 @@ class ReplayState(NamedTuple):
 class FromParallel(Environment):
     """A PettingZoo parallel environment of two agents with discrete actions and array observations.
 
-    Steps are taken in Python, one environment after the other, so training takes as long as they take. Seat 0 is the
-    first of `possible_agents`. Observations are flattened; the shorter one is padded with zeros. The episode ends when
-    either agent is done.
+    Environments step sequentially in Python, which limits the speed of training. Seat 0 is the first of
+    `possible_agents`. Observations are flattened; the shorter one is padded with zeros. The episode ends when either
+    agent is done.
     """
 
     environment: str
-    """`module:function` that makes the environment; one is made for every episode."""
+    """`module:function` that makes the environment; it is called for every episode."""
     horizon: int
-    """Steps until truncation, if the environment does not end before."""
+    """Steps until truncation, if the episode does not end earlier."""
     reward: str = "mean"
-    """How the common reward is made of the agents' two: their `mean` or their `sum`."""
+    """The common reward: `mean` or `sum` of the two agents' rewards."""
     seats_swap: bool = False
-    """Whether the two agents may be swapped: same actions, same rules, same starts."""
+    """Whether the two agents are interchangeable: same actions, same rules, same initial states."""
     arguments: tuple[tuple[str, Any], ...] = ()
-    """Names and values for `function`."""
+    """Keyword arguments of the function, as pairs."""
 
     def __post_init__(self) -> None:
-        at_least("horizon", self.horizon, 1)
-        one_of("reward", self.reward, ("mean", "sum"))
+        check_at_least("horizon", self.horizon, 1)
+        check_one_of("reward", self.reward, ("mean", "sum"))
         if not isinstance(self.environment, str):
             got = type(self.environment).__name__
             raise ValueError(f"environment must be text, module:function that makes it, got an object of type {got}.")
@@ -175,15 +175,15 @@ class FromParallel(Environment):
                 hash(value)
             except TypeError:
                 raise ValueError(f"{name} must be hashable, as tuples are and lists are not, got {value!r}.") from None
-        _replays(self)
+        _episode_cache(self)
 
     @property
     def observation_size(self) -> int:
-        return max(flatdim(space) for space in _seats(self).observations)
+        return max(flatdim(space) for space in _inspect_seats(self).observations)
 
     @property
     def num_actions(self) -> tuple[int, int]:
-        first, second = _seats(self).actions
+        first, second = _inspect_seats(self).actions
         return int(first.n), int(second.n)
 
     @property
@@ -191,7 +191,7 @@ class FromParallel(Environment):
         return self.seats_swap and self.num_actions[0] == self.num_actions[1]
 
     def make(self) -> Any:
-        """A fresh environment on the host; `_seats` checks that it is a ParallelEnv."""
+        """Make a new host environment; `_inspect_seats` checks that it is a ParallelEnv."""
         maker = import_named("environment", self.environment)
         return call_named("environment", self.environment, maker, **dict(self.arguments))
 
@@ -205,26 +205,26 @@ class FromParallel(Environment):
         time = jnp.minimum(state.time + 1, self.horizon)
         flag = jax.ShapeDtypeStruct((), jnp.bool_)
         wanted = (jax.ShapeDtypeStruct((), jnp.float32), flag, flag)
-        reward, terminated, ended = call_host(self._ends, wanted, state.seed, history, time, state.over)
+        reward, terminated, ended = call_host(self._step_on_host, wanted, state.seed, history, time, state.over)
         truncated = (ended | (time >= self.horizon)) & ~terminated
         return Outcome(ReplayState(state.seed, history, time, terminated | truncated), reward, terminated, truncated)
 
-    def _ends(self, seed: Any, actions: np.ndarray, time: Any, over: Any) -> tuple[float, bool, bool]:
-        """What the last of `time` actions earned, and whether it ended the episode, on the host."""
-        if over:  # a batch goes on until its longest episode ends
+    def _step_on_host(self, seed: Any, actions: np.ndarray, time: Any, over: Any) -> tuple[float, bool, bool]:
+        """Reward of the last of `time` actions, and whether it terminated or truncated the episode."""
+        if over:  # a batch continues until its longest episode ends
             return 0.0, False, True
-        moment = _replays(self).moment(int(seed), actions[: int(time)])
-        return moment.reward, moment.terminated, moment.truncated
+        step = _episode_cache(self).find_step(int(seed), actions[: int(time)])
+        return step.reward, step.terminated, step.truncated
 
     def observe(self, state: ReplayState) -> Observations:
         wanted = jax.ShapeDtypeStruct((2, self.observation_size), jnp.float32)
-        return call_host(self._sees, wanted, state.seed, state.actions, state.time)
+        return call_host(self._observe_on_host, wanted, state.seed, state.actions, state.time)
 
-    def _sees(self, seed: Any, actions: np.ndarray, time: Any) -> np.ndarray:
-        return _replays(self).moment(int(seed), actions[: int(time)]).observations
+    def _observe_on_host(self, seed: Any, actions: np.ndarray, time: Any) -> np.ndarray:
+        return _episode_cache(self).find_step(int(seed), actions[: int(time)]).observations
 
     def render(self, state: ReplayState) -> str:
-        """Time and observations: how an environment draws itself is its own affair."""
+        """The step and the observations."""
         observations = np.array2string(np.asarray(self.observe(state)), precision=3, suppress_small=True)
         return f"step {int(state.time)}\n{observations}"
 
@@ -232,27 +232,27 @@ class FromParallel(Environment):
 def from_parallel(
     environment: str, horizon: int, reward: str = "mean", seats_swap: bool = False, **arguments: Any
 ) -> FromParallel:
-    """A PettingZoo parallel environment of two agents as one of coverset's; see `FromParallel`.
+    """Wrap a PettingZoo parallel environment of two agents as a coverset environment; see `FromParallel`.
 
     Args:
       environment: `module:function` that makes it, such as `mpe2.simple_speaker_listener_v4:parallel_env`.
-      horizon: steps until truncation, if it does not end before.
+      horizon: steps until truncation, if the episode does not end earlier.
       reward: `mean` or `sum` of the two agents' rewards.
-      seats_swap: whether the two agents may be swapped.
-      **arguments: for the function that makes it.
+      seats_swap: whether the two agents are interchangeable.
+      **arguments: keyword arguments of the function.
     """
     return FromParallel(environment, horizon, reward, seats_swap, tuple(sorted(arguments.items())))
 
 
-class _Seats(NamedTuple):
+class _SeatSpaces(NamedTuple):
     agents: tuple[str, str]
     actions: tuple[spaces.Discrete, spaces.Discrete]
     observations: tuple[spaces.Space, spaces.Space]
 
 
 @lru_cache(maxsize=64)
-def _seats(adapter: FromParallel) -> _Seats:
-    """Agents and spaces, or a ValueError that says what kind of environment this is not."""
+def _inspect_seats(adapter: FromParallel) -> _SeatSpaces:
+    """Agents and spaces of the environment; raises ValueError if it is unsupported."""
     made, name = adapter.make(), adapter.environment
     if not isinstance(made, ParallelEnv):
         raise ValueError(f"'{name}' must make a PettingZoo ParallelEnv, got {type(made).__name__}.")
@@ -260,84 +260,83 @@ def _seats(adapter: FromParallel) -> _Seats:
     if len(agents) != 2:
         listed = ", ".join(map(str, agents)) or "no possible_agents"
         raise ValueError(f"'{name}' must have two agents, got {len(agents)}: {listed}.")
-    first, second = agents
-    actions = (_ask(name, made, "action_space", first), _ask(name, made, "action_space", second))
-    observations = (_ask(name, made, "observation_space", first), _ask(name, made, "observation_space", second))
+    actions = tuple(_call_method(name, made, "action_space", agent) for agent in agents)
+    observations = tuple(_call_method(name, made, "observation_space", agent) for agent in agents)
     for agent, acts, sees in zip(agents, actions, observations, strict=True):
         if not isinstance(acts, spaces.Discrete):
             raise ValueError(f"Actions of '{agent}' must be Discrete, got {acts}.")
         if not isinstance(sees, ARRAY_SPACES):
             raise ValueError(f"Observations of '{agent}' must be arrays, got {sees}.")
-    _ask(name, made, "close")
-    return _Seats((first, second), actions, observations)
+    _call_method(name, made, "close")
+    return _SeatSpaces((agents[0], agents[1]), actions, observations)
 
 
-def _ask(name: str, made: Any, method: str, *arguments: Any, **named: Any) -> Any:
-    """What a method of somebody's environment gives; where it fails, a ValueError names both."""
+def _call_method(name: str, made: Any, method: str, *arguments: Any, **named: Any) -> Any:
+    """Call a method of a third-party environment; raises ValueError that names both if it fails."""
     try:
         return getattr(made, method)(*arguments, **named)
     except Exception as error:
-        raise ValueError(f"environment '{name}' failed in {method}: {raised(error)}.") from error
+        raise ValueError(f"environment '{name}' failed in {method}: {describe_exception(error)}.") from error
 
 
 @lru_cache(maxsize=64)
-def _replays(adapter: FromParallel) -> Replays:
-    """Episodes under way. A cache: what it holds decides how long a step takes, never what it gives."""
-    check_reproducible(adapter.environment, lambda: _ParallelPlayer(adapter), adapter.num_actions, PROBE_STEPS)
-    return Replays(lambda: _ParallelPlayer(adapter))
+def _episode_cache(adapter: FromParallel) -> EpisodeCache:
+    """The adapter's cache of running episodes, which affects speed but never results."""
+    check_reproducible(adapter.environment, lambda: _ParallelEpisode(adapter), adapter.num_actions, PROBE_STEPS)
+    return EpisodeCache(lambda: _ParallelEpisode(adapter))
 
 
-class _ParallelPlayer:
-    """One episode of a parallel environment, told in terms of seats; what breaks its own spaces is refused."""
+class _ParallelEpisode:
+    """One episode of a parallel environment by seats; raises ValueError on values outside its spaces."""
 
     def __init__(self, adapter: FromParallel) -> None:
         self.name = adapter.environment
-        self.seats = _seats(adapter)
+        self.seats = _inspect_seats(adapter)
         self.size = adapter.observation_size
         self.share = 0.5 if adapter.reward == "mean" else 1.0
-        self.played = adapter.make()
+        self.environment = adapter.make()
 
-    def reset(self, seed: int) -> Moment:
-        observations, _ = self._values("reset", 2, _ask(self.name, self.played, "reset", seed=seed))
-        return Moment(self._vectors("reset", observations))
+    def reset(self, seed: int) -> EpisodeStep:
+        observations, _ = self._check_count("reset", 2, _call_method(self.name, self.environment, "reset", seed=seed))
+        return EpisodeStep(self._flatten_observations("reset", observations))
 
-    def step(self, actions: np.ndarray) -> Moment:
+    def step(self, actions: np.ndarray) -> EpisodeStep:
         numbered = zip(self.seats.agents, self.seats.actions, actions, strict=True)
         joint = {agent: int(space.start) + int(action) for agent, space, action in numbered}
-        given = self._values("step", 5, _ask(self.name, self.played, "step", joint))
+        given = self._check_count("step", 5, _call_method(self.name, self.environment, "step", joint))
         terminated = any(self._by_seat("step", "a termination", given[2]))
         truncated = any(self._by_seat("step", "a truncation", given[3]))
-        moment = Moment(
-            observations=self._vectors("step", given[0]),
-            reward=self.share * sum(self._rewards(given[1])),
+        step = EpisodeStep(
+            observations=self._flatten_observations("step", given[0]),
+            reward=self.share * sum(self._check_rewards(given[1])),
             terminated=terminated,
             truncated=truncated and not terminated,
         )
-        if moment.over:
-            _ask(self.name, self.played, "close")
-        return moment
+        if step.over:
+            _call_method(self.name, self.environment, "close")
+        return step
 
-    def _fault(self, method: str, wanted: str, got: str) -> ValueError:
+    def _make_error(self, method: str, wanted: str, got: str) -> ValueError:
         sentence = f"environment '{self.name}' must return {wanted} from {method}, {got}."
         return ValueError(" ".join(sentence.split()))
 
-    def _values(self, method: str, number: int, given: Any) -> tuple[Any, ...]:
+    def _check_count(self, method: str, number: int, given: Any) -> tuple[Any, ...]:
         if not isinstance(given, tuple | list) or len(given) != number:
             got = len(given) if isinstance(given, tuple | list) else type(given).__name__
-            raise self._fault(method, f"{number} values", f"got {got}")
+            raise self._make_error(method, f"{number} values", f"got {got}")
         return tuple(given)
 
     def _by_seat(self, method: str, what: str, given: Any) -> list[Any]:
-        """What a dictionary holds for the two agents."""
+        """The values of the two agents in a dictionary."""
         for agent in self.seats.agents:
             if not isinstance(given, Mapping):
-                raise self._fault(method, f"{what} for agent '{agent}'", f"got {type(given).__name__} for a dict")
+                raise self._make_error(method, f"{what} for agent '{agent}'", f"got {type(given).__name__} for a dict")
             if agent not in given:
-                listed = ", ".join(map(str, given)) or "nobody"
-                raise self._fault(method, f"{what} for agent '{agent}'", f"got one for {listed}")
+                listed = ", ".join(map(str, given)) or "no agent"
+                raise self._make_error(method, f"{what} for agent '{agent}'", f"got one for {listed}")
         return [given[agent] for agent in self.seats.agents]
 
-    def _rewards(self, given: Any) -> list[float]:
+    def _check_rewards(self, given: Any) -> list[float]:
         rewards = []
         for agent, reward in zip(self.seats.agents, self._by_seat("step", "a reward", given), strict=True):
             try:
@@ -345,31 +344,33 @@ class _ParallelPlayer:
             except (TypeError, ValueError):
                 rewards.append(math.nan)
             if not math.isfinite(rewards[-1]):
-                raise self._fault("step", f"a finite reward for agent '{agent}'", f"got {reward!r}")
+                raise self._make_error("step", f"a finite reward for agent '{agent}'", f"got {reward!r}")
         return rewards
 
-    def _vectors(self, method: str, given: Any) -> np.ndarray:
+    def _flatten_observations(self, method: str, given: Any) -> np.ndarray:
         vectors = np.zeros((2, self.size), np.float32)
         for seat, observation in enumerate(self._by_seat(method, "an observation", given)):
-            vector = self._vector(method, seat, observation)
+            vector = self._flatten_observation(method, seat, observation)
             vectors[seat, : len(vector)] = vector
         return vectors
 
-    def _vector(self, method: str, seat: int, observation: Any) -> np.ndarray:
+    def _flatten_observation(self, method: str, seat: int, observation: Any) -> np.ndarray:
         """One agent's observation, flattened."""
         space, whose = self.seats.observations[seat], f"for agent '{self.seats.agents[seat]}'"
         numbered = isinstance(space, spaces.Discrete | spaces.MultiDiscrete)
-        if numbered and not space.contains(observation):  # `flatten` counts from behind where it is negative
-            raise self._fault(method, f"an observation {whose} in {space}", f"got {observation!r}")
+        if numbered and not space.contains(observation):  # `flatten` accepts negative indices
+            raise self._make_error(method, f"an observation {whose} in {space}", f"got {observation!r}")
         try:
             with np.errstate(invalid="raise", over="raise"):
                 vector = np.asarray(flatten(space, observation), np.float32)
-        except Exception as error:  # whatever numpy may say of what is no array of numbers
-            raise self._fault(method, f"an observation {whose} in {space}", f"but {raised(error)}") from error
+        except Exception as error:  # numpy may raise anything here
+            raise self._make_error(
+                method, f"an observation {whose} in {space}", f"but {describe_exception(error)}"
+            ) from error
         if len(vector) != flatdim(space):
-            wanted = f"an observation of {flatdim(space)} numbers, as its space says, {whose}"
-            raise self._fault(method, wanted, f"got {len(vector)}")
+            wanted = f"an observation of {flatdim(space)} numbers, as in its space, {whose}"
+            raise self._make_error(method, wanted, f"got {len(vector)}")
         if not np.isfinite(vector).all():
             got = vector[~np.isfinite(vector)][0]
-            raise self._fault(method, f"an observation of finite numbers {whose}", f"got {got}")
+            raise self._make_error(method, f"an observation of finite numbers {whose}", f"got {got}")
         return vector

@@ -1,12 +1,12 @@
-"""Environments that live on the host and change in place, as pure functions of a seed and the actions since.
+"""Mutable host environments as pure functions of a seed and the actions so far.
 
-`reset` and `step` of the contract are pure: `vmap` runs them side by side, a trainer draws more starts than it uses,
-a checkpoint keeps states for another day. A host environment is one thing that changes. So its state is here what
-decides it: the seed of the episode and the actions so far. Environments under way are kept in a table under exactly
-that, and a step takes the one it needs and moves it on. Where none is found, for example after a resume, a fresh one is
-made and the episode replayed: slower, and the same.
+`reset` and `step` of `Environment` are pure: `vmap` batches them, a trainer draws more initial states than it uses, and
+checkpoints store states. A host environment changes in place, so its state is represented by what determines it: the
+seed of the episode and the actions so far. A cache keeps the host environments of running episodes under this key, and
+a step advances the one it needs. If it is missing, for example after a resume, a new environment replays the episode,
+with the same result.
 
-This promises as much as the environment does: that `reset(seed)` of a fresh one decides everything that follows.
+This requires that `reset(seed)` of a new environment determines the whole episode.
 """
 
 import threading
@@ -18,13 +18,13 @@ import numpy as np
 from jaxtyping import Float, Int
 
 CAPACITY = 2**15
-"""Episodes under way that a table keeps, the least recently used go first; beyond it, steps turn into replays."""
+"""Maximum number of cached episodes. The least recently used are evicted first, and replayed if needed again."""
 
 PROBE_SEED = 1
 
 
-class Moment(NamedTuple):
-    """What the last step of an episode led to, or its start."""
+class EpisodeStep(NamedTuple):
+    """Result of the last step of an episode, or of its reset."""
 
     observations: Float[np.ndarray, "2 d"]
     reward: float = 0.0
@@ -36,92 +36,94 @@ class Moment(NamedTuple):
         return self.terminated or self.truncated
 
 
-class Player(Protocol):
-    """A host environment for two, good for one episode."""
+class HostEpisode(Protocol):
+    """A two-player host environment that plays one episode."""
 
-    def reset(self, seed: int) -> Moment:
+    def reset(self, seed: int) -> EpisodeStep:
         """Start the episode."""
         ...
 
-    def step(self, actions: Int[np.ndarray, "2"]) -> Moment:
+    def step(self, actions: Int[np.ndarray, "2"]) -> EpisodeStep:
         """Play one joint action; never called after the end."""
         ...
 
 
 class _Entry(NamedTuple):
-    player: Player | None
+    episode: HostEpisode | None
     """None once the episode is over."""
-    moment: Moment
+    last: EpisodeStep
 
 
-class Replays:
-    """The table of episodes under way."""
+class EpisodeCache:
+    """Cache of running episodes."""
 
-    def __init__(self, make: Callable[[], Player], capacity: int = CAPACITY) -> None:
+    def __init__(self, make: Callable[[], HostEpisode], capacity: int = CAPACITY) -> None:
         self.make = make
         self.capacity = capacity
         self.replayed = 0
-        """Episodes that had to be played again from their start, for measurements."""
+        """Number of episodes replayed from their start."""
         self._entries: OrderedDict[tuple[int, bytes], _Entry] = OrderedDict()
         self._lock = threading.Lock()
 
-    def moment(self, seed: int, actions: Int[np.ndarray, "t 2"]) -> Moment:
-        """What the episode that starts with `seed` shows after `actions`; nothing changes once it is over."""
+    def find_step(self, seed: int, actions: Int[np.ndarray, "t 2"]) -> EpisodeStep:
+        """The last step of the episode with this seed after `actions`; actions after its end have no effect."""
         with self._lock:
-            return self._entry(seed, np.ascontiguousarray(actions)).moment
+            return self._find_entry(seed, np.ascontiguousarray(actions)).last
 
-    def _entry(self, seed: int, actions: Int[np.ndarray, "t 2"]) -> _Entry:
+    def _find_entry(self, seed: int, actions: Int[np.ndarray, "t 2"]) -> _Entry:
         key = (seed, actions.tobytes())
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._played(seed, actions)
+            entry = self._play(seed, actions)
             self._entries[key] = entry
             while len(self._entries) > self.capacity:
                 self._entries.popitem(last=False)
         self._entries.move_to_end(key)
         return entry
 
-    def _played(self, seed: int, actions: Int[np.ndarray, "t 2"]) -> _Entry:
-        """Move on the environment that has played all but the last action, or else a fresh one."""
+    def _play(self, seed: int, actions: Int[np.ndarray, "t 2"]) -> _Entry:
+        """Advance the cached environment that has played all but the last action, or else a new one."""
         if not len(actions):
-            player = self.make()
-            return _Entry(player, player.reset(seed))
+            return self._start(seed)
         before = self._entries.pop((seed, actions[:-1].tobytes()), None)
         if before is not None:
-            return _moved(before, actions[-1])
+            return _advance(before, actions[-1])
         self.replayed += len(actions) > 1
-        player = self.make()
-        entry = _Entry(player, player.reset(seed))
+        entry = self._start(seed)
         for joint in actions:
-            entry = _moved(entry, joint)
+            entry = _advance(entry, joint)
         return entry
 
-
-def _moved(entry: _Entry, actions: Int[np.ndarray, "2"]) -> _Entry:
-    if entry.player is None:
-        return _Entry(None, entry.moment._replace(reward=0.0))
-    moment = entry.player.step(actions)
-    return _Entry(None if moment.over else entry.player, moment)
+    def _start(self, seed: int) -> _Entry:
+        episode = self.make()
+        return _Entry(episode, episode.reset(seed))
 
 
-def check_reproducible(name: str, make: Callable[[], Player], num_actions: tuple[int, int], steps: int) -> None:
-    """Raise ValueError unless two fresh environments play the same episode twice, by random actions."""
+def _advance(entry: _Entry, actions: Int[np.ndarray, "2"]) -> _Entry:
+    if entry.episode is None:
+        return _Entry(None, entry.last._replace(reward=0.0))
+    step = entry.episode.step(actions)
+    return _Entry(None if step.over else entry.episode, step)
+
+
+def check_reproducible(name: str, make: Callable[[], HostEpisode], num_actions: tuple[int, int], steps: int) -> None:
+    """Raise ValueError unless two new environments play the same episode, with the same random actions."""
     actions = np.random.default_rng(0).integers(0, num_actions, (steps, 2))
-    twice = zip(_episode(make, actions), _episode(make, actions), strict=False)
+    twice = zip(_play_probe(make, actions), _play_probe(make, actions), strict=False)
     for step, (one, other) in enumerate(twice):
         if not all(np.array_equal(*parts, equal_nan=True) for parts in zip(one, other, strict=True)):
             raise ValueError(
-                f"reset(seed) of '{name}' must decide the whole episode, but two fresh environments with seed "
+                f"reset(seed) of '{name}' must determine the whole episode, but two new environments with seed "
                 f"{PROBE_SEED} differ after {step} steps."
             )
 
 
-def _episode(make: Callable[[], Player], actions: Int[np.ndarray, "t 2"]) -> Iterator[Moment]:
-    player = make()
-    moment = player.reset(PROBE_SEED)
-    yield moment
+def _play_probe(make: Callable[[], HostEpisode], actions: Int[np.ndarray, "t 2"]) -> Iterator[EpisodeStep]:
+    episode = make()
+    step = episode.reset(PROBE_SEED)
+    yield step
     for joint in actions:
-        if moment.over:
+        if step.over:
             return
-        moment = player.step(joint)
-        yield moment
+        step = episode.step(joint)
+        yield step

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
-from coverset.evaluation.cross_play import member_count
+from coverset.policies.stacked import count_members
 from coverset.policy import Policy
 from coverset.types import Percept, PyTree
 
@@ -24,7 +24,7 @@ class PartnerPool(NamedTuple):
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of members of each kind."""
-        return tuple(member_count(kind) for kind in self.kinds)
+        return tuple(count_members(kind) for kind in self.kinds)
 
     def __len__(self) -> int:
         return sum(self.sizes)

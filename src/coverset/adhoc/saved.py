@@ -1,82 +1,143 @@
-"""Agents on disk and in other people's programs."""
+"""Agents on disk and in other people's programs.
 
+A file names the agent's learner with its settings and the specification of its networks; from these loading builds the
+policy without its numbers, and fills in the tensors.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from coverset.adhoc.agent import AdHocPolicy, MemoryNetwork, feature_size
-from coverset.adhoc.plastic import PlasticPolicy
-from coverset.policies.layers import check_tensors, kind_of, named_layers, read_kind, read_layers
-from coverset.policies.networks import NetworkPolicy
+from coverset.adhoc.learner import AgentSpec, Learner, StackSpec
+from coverset.adhoc.registry import LEARNERS, learner_name, learner_settings, make_learner
+from coverset.checks import check_positive, format_value
+from coverset.policies.compatibility import policy_shape
 from coverset.policies.population import check_format
+from coverset.policies.saving import (
+    LARGEST_SIZE,
+    MOST_LAYERS,
+    build_template,
+    check_roles,
+    fill_template,
+    named_tensors,
+    network_record,
+    read_network_template,
+)
 from coverset.policy import Policy
 from coverset.runs.storage import DamagedFile, check_fields, load_tensors, save_tensors
+from coverset.runs.trust import check_trusted, foreign_names, sign_record
 from coverset.types import Percept
 
-FORMAT = "coverset agent 1"
+FORMAT = "coverset agent 2"
+ROLE = "policy"
 
 
-def save_agent(path: Path, policy: AdHocPolicy | PlasticPolicy, about: dict[str, Any]) -> None:
-    """Write an agent; `about` says which environment and seat it is for."""
-    if isinstance(policy, PlasticPolicy):
-        tensors = {
-            "edges": policy.edges,
-            "log_likelihood": policy.log_likelihood,
-            **named_layers("library", policy.library.mlp),
-        }
-        kind: dict[str, Any] = {"kind": "plastic", **kind_of(policy.library.mlp)}
-    else:
-        actor = policy.actor
-        tensors = {
-            "recurrent": actor.recurrent_weight,
-            **named_layers("encoder", actor.encoder),
-            **named_layers("head", actor.head),
-        }
-        kind = {
-            "kind": "memory" if actor.recurrent else "feedforward",
-            "num_actions": policy.num_actions,
-            "reward_scale": policy.reward_scale,
-            **kind_of(actor.encoder),
-        }
-    arrays = {name: np.asarray(tensor) for name, tensor in tensors.items()}
-    save_tensors(path, arrays, {"format": FORMAT, **kind, **about})
+def save_agent(path: Path, policy: Policy, learner: Learner, spec: AgentSpec, about: Mapping[str, Any]) -> None:
+    """Write an agent.
+
+    Args:
+      path: the file.
+      policy: the agent, as `learner` made it.
+      learner: its learner.
+      spec: what it is built from.
+      about: environment, parameters of the environment and seat that it is for, and whatever else is to be kept.
+    """
+    made_by = {"learner": learner_name(learner), "learner_settings": learner_settings(learner)}
+    record = {"format": FORMAT, **made_by, "spec": _spec_record(spec), **about}
+    save_tensors(path, named_tensors(ROLE, eqx.filter(policy, eqx.is_array)), sign_record(record))
 
 
 def load_agent_policy(path: Path) -> tuple[Policy, dict[str, Any]]:
-    """Read what `save_agent` wrote: the policy, and what it is for."""
+    """Read what `save_agent` wrote: the policy, and what it is for.
+
+    Raises:
+      ValueError: the file names a learner that is not installed, and that the user does not trust.
+    """
     tensors, about = load_tensors(path)
     check_format(path, about, FORMAT)
-    check_fields(path, about, kind=Literal["memory", "feedforward", "plastic"], seat=Literal[0, 1])
-    policy = _read_plastic(path, tensors, about) if about["kind"] == "plastic" else _read_network(path, tensors, about)
+    check_fields(path, about, learner=str, learner_settings=dict, spec=dict, seat=Literal[0, 1])
+    learner = _read_learner(path, about)
+    spec = _read_spec(path, about, learner)
+    template = build_template(path, lambda: learner.build_policy(jax.random.key(0), spec))
+    check_roles(path, tensors, (ROLE,))
+    _check_all_used(path, tensors, template)
+    policy = fill_template(path, ROLE, tensors, template)
+    policy_shape(policy)
     return policy, about
 
 
-def _read_plastic(path: Path, tensors: dict[str, np.ndarray], about: dict[str, Any]) -> PlasticPolicy:
-    check_tensors(path, tensors, ("library",), ("edges", "log_likelihood"))
-    library = read_layers(path, "library", tensors, stacked=True, waves=read_kind(path, about))
-    edges, log_likelihood = tensors["edges"], tensors["log_likelihood"]
-    members = library.weights[0].shape[0]
-    if edges.ndim != 1 or log_likelihood.shape != (members, members, len(edges) + 1):
-        raise DamagedFile(f"{path} holds edges and log_likelihood whose shapes do not fit {members} best responses.")
-    return PlasticPolicy(NetworkPolicy(library), jnp.asarray(edges), jnp.asarray(log_likelihood))
+def _read_learner(path: Path, about: Mapping[str, Any]) -> Learner:
+    """The learner that a file names, if its code may be imported."""
+    code = {name: about[name] for name in ("learner", "learner_settings", "spec")}
+    if foreign_names({"env": "matrix", "env_parameters": {}, **code}):
+        check_trusted(str(path), about)
+    try:
+        return make_learner(about["learner"], about["learner_settings"])
+    except ValueError as error:
+        if about["learner"] in LEARNERS:
+            raise DamagedFile(f"{path} is damaged: {error}") from error
+        raise ValueError(f"{path}: {error}") from error
 
 
-def _read_network(path: Path, tensors: dict[str, np.ndarray], about: dict[str, Any]) -> AdHocPolicy:
-    check_tensors(path, tensors, ("encoder", "head"), ("recurrent",))
-    check_fields(path, about, num_actions=int, reward_scale=float)
-    encoder = read_layers(path, "encoder", tensors, waves=read_kind(path, about))
-    head = read_layers(path, "head", tensors)
-    remembers, actions, memory = about["kind"] == "memory", about["num_actions"], head.sizes[0]
-    gates = 4 * memory if remembers else memory
-    if (encoder.sizes[-1], tensors["recurrent"].shape) != (gates, (memory, gates)):
-        raise DamagedFile(f"{path} holds encoder, recurrent and head whose shapes do not fit together.")
-    if head.sizes[-1] != actions or encoder.sizes[0] <= feature_size(0, actions, recurrent=remembers):
-        raise DamagedFile(f"{path} holds a network that does not choose among {actions} actions, its num_actions.")
-    network = MemoryNetwork(encoder, jnp.asarray(tensors["recurrent"]), head, remembers)
-    return AdHocPolicy(network, actions, float(about["reward_scale"]))
+def _spec_record(spec: AgentSpec) -> dict[str, Any]:
+    """A specification as files record it: networks as `network_record` gives them."""
+    halves = {name: half for name in ("best_responses", "teammates") if (half := getattr(spec, name)) is not None}
+    records = {name: {"size": half.size, **network_record(half.kind, half.network)} for name, half in halves.items()}
+    plain = {name: value for name, value in asdict(spec).items() if name not in ("best_responses", "teammates")}
+    return {**plain, **records}
+
+
+def _read_spec(path: Path, about: Mapping[str, Any], learner: Learner) -> AgentSpec:
+    record = about["spec"]
+    sizes = ("num_actions", "partner_observation_size", "partner_num_actions", "memory_size")
+    lists = ("observation_shape", "hidden_sizes")
+    check_fields(
+        path,
+        record,
+        **dict.fromkeys(sizes, int),
+        **dict.fromkeys(lists, tuple[int, ...]),
+        fourier_bandwidth=float,
+        reward_scale=float,
+    )
+    whole: dict[str, Any] = {name: record[name] for name in sizes} | {name: tuple(record[name]) for name in lists}
+    numbers = [n for value in whole.values() for n in (value if isinstance(value, tuple) else (value,))]
+    if len(numbers) > MOST_LAYERS or min(numbers) < 1 or max(numbers) > LARGEST_SIZE:
+        raise DamagedFile(f"{path} describes an agent of sizes {format_value(whole)}.")
+    halves: dict[str, Any] = {
+        name: _read_half(path, about, name) for name in ("best_responses", "teammates") if name in record
+    }
+    if learner.needs_population and len(halves) < 2:
+        raise DamagedFile(f"{path} does not describe the population that its agent was made from.")
+    rates = {name: float(record[name]) for name in ("fourier_bandwidth", "reward_scale")}
+    try:
+        check_positive("reward_scale", rates["reward_scale"])
+    except ValueError as error:
+        raise DamagedFile(f"{path} is damaged: {error}") from error
+    return AgentSpec(**whole, **rates, **halves)
+
+
+def _read_half(path: Path, about: Mapping[str, Any], name: str) -> StackSpec:
+    record = about["spec"][name]
+    _, network = read_network_template(path, about, record)
+    check_fields(path, record, size=int)
+    if not 1 <= record["size"] <= LARGEST_SIZE:
+        raise DamagedFile(f"{path} describes {name} of {format_value(record['size'])} members.")
+    return StackSpec(size=record["size"], kind=record["kind"], network=network)
+
+
+def _check_all_used(path: Path, tensors: Mapping[str, np.ndarray], template: Policy) -> None:
+    """Raise DamagedFile if the file holds a tensor that the policy has no place for."""
+    places = jax.tree_util.tree_leaves_with_path(template)
+    known = {f"{ROLE}.{jax.tree_util.keystr(place, simple=True, separator='.')}" for place, _ in places}
+    for name in tensors:
+        if name not in known:
+            raise DamagedFile(f"{path} holds the tensor {format_value(name)}, for which its agent has no place.")
 
 
 class Agent:

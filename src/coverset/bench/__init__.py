@@ -1,1 +1,1 @@
-"""How fast we are and how near to what the machine can do: one file per question, all answered by `coverset bench`."""
+"""Benchmarks of speed and start-up, one file per measurement, all run by `coverset bench`."""

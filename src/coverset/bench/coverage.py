@@ -1,22 +1,22 @@
-"""Time to full coverage: train until every member of the known coverage set is played, or until the preset ends."""
+"""Time to full coverage: train until every member of the known coverage set is played, or training ends."""
 
 import time
 from typing import Any
 
 import jax
 
-from coverset.bench.effort import Effort
+from coverset.bench.settings import BenchSettings
 from coverset.evaluation.conventions import coverage_set
 from coverset.pipeline.generate import GenerationJob, make_plan
 from coverset.pipeline.loop import unstack
 
 
-def measure_coverage(environment: str, preset: str, effort: Effort, *, seed: int = 0) -> dict[str, Any] | None:
-    """One seed's way to full coverage in self-play; None where the coverage set is not known.
+def measure_coverage(environment: str, preset: str, settings: BenchSettings, *, seed: int = 0) -> dict[str, Any] | None:
+    """Train one seed until full coverage in self-play; None if the coverage set is unknown.
 
-    Compilation is measured apart: `seconds` starts when training does.
+    `seconds` excludes compilation, which is reported as `compile_seconds`.
     """
-    plan = make_plan(environment, preset=preset, **{**effort.generation, "parallel_seeds": 1})
+    plan = make_plan(environment, preset=preset, **{**settings.generation, "parallel_seeds": 1})
     size = len(coverage_set(plan.environment))
     if not size:
         return None
@@ -27,7 +27,7 @@ def measure_coverage(environment: str, preset: str, effort: Effort, *, seed: int
     row: dict[str, Any] = {}
     for chunk in range(job.num_chunks):
         state, metrics = train_chunk(state)
-        report = unstack(jax.device_get((metrics, state.rule)), 1)[0]
+        report = unstack(jax.device_get((metrics, jax.vmap(job.trainer.report)(state))), 1)[0]
         row = job.row(chunk, report)
         if row["coverage_found"] == size:
             break

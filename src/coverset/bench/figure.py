@@ -1,4 +1,4 @@
-"""One picture of a benchmark: throughput, share of the peak, growth with K and with environments, where time goes."""
+"""The benchmark figure: throughput, share of peak, scaling with K and with environments, breakdown of an update."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ OURS, BASELINE, GUIDE = MEMBER_COLOURS[0], MEMBER_COLOURS[4], "#333333"
 
 
 def bench_figure(record: dict[str, Any]) -> Figure:
-    """Five panels, drawn from the content of `bench.json`."""
+    """Draw the five panels from the content of `bench.json`."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10, 10), layout="constrained")
         panels = figure.subplot_mosaic([["speed", "share"], ["populations", "environments"], ["parts", "parts"]])
-        _bars(panels["speed"], record["throughput"], "steps_per_second", "environment steps a second")
+        _draw_bars(panels["speed"], record["throughput"], "steps_per_second", "environment steps per second")
         panels["speed"].set_xscale("log")
-        _bars(panels["share"], record["throughput"], "share_of_peak", "share of the matrix-product peak")
+        _draw_bars(panels["share"], record["throughput"], "share_of_peak", "share of the matrix-product peak")
         panels["share"].set_xlim(0, 1)
         _draw_populations(panels["populations"], record["populations"])
         _draw_environments(panels["environments"], record["environments"])
@@ -27,7 +27,7 @@ def bench_figure(record: dict[str, Any]) -> Figure:
     return figure
 
 
-def _bars(ax: Axes, rows: list[dict[str, Any]], field: str, label: str) -> None:
+def _draw_bars(ax: Axes, rows: list[dict[str, Any]], field: str, label: str) -> None:
     names = [f"{row['env']} {row['preset']}, {row['stage']}" for row in rows]
     colours = [OURS if row["stage"] == "generate" else MEMBER_COLOURS[2] for row in rows]
     ax.barh(range(len(rows)), [row[field] for row in rows], color=colours)
@@ -47,7 +47,7 @@ def _draw_populations(ax: Axes, rows: list[dict[str, Any]]) -> None:
     ax.set_xscale("log", base=2)
     ax.set_yscale("log", base=2)
     ax.set_xticks(sizes, [str(size) for size in sizes])
-    ax.set(xlabel="population size K", ylabel=f"cost of a step, {rows[0]['env']}, relative")
+    ax.set(xlabel="population size K", ylabel=f"relative cost per step, {rows[0]['env']}")
     ax.legend(frameon=False)
 
 
@@ -55,11 +55,11 @@ def _draw_environments(ax: Axes, rows: list[dict[str, Any]]) -> None:
     ax.plot([row["num_envs"] for row in rows], [row["steps_per_second"] for row in rows], "o-", color=OURS)
     ax.set_xscale("log", base=2)
     ax.set_ylim(0)
-    ax.set(xlabel="environments of the pair grid", ylabel=f"environment steps a second, {rows[0]['env']}")
+    ax.set(xlabel="environments of the pair grid", ylabel=f"environment steps per second, {rows[0]['env']}")
 
 
 def _draw_parts(ax: Axes, rows: list[dict[str, Any]]) -> None:
-    """Stacked bars; a part that came out below nothing, by noise, is left out."""
+    """Stacked bars; parts that are negative because of noise are left out."""
     ends = [0.0] * len(rows)
     for part, colour in zip(PARTS, (*MEMBER_COLOURS, GUIDE), strict=True):
         widths = [max(row[part], 0.0) for row in rows]
@@ -67,5 +67,5 @@ def _draw_parts(ax: Axes, rows: list[dict[str, Any]]) -> None:
         ends = [end + width for end, width in zip(ends, widths, strict=True)]
     ax.set_yticks(range(len(rows)), [f"{row['env']} {row['preset']}" for row in rows])
     ax.invert_yaxis()
-    ax.set(xlabel="share of the time of an update")
+    ax.set(xlabel="share of an update's time")
     ax.legend(frameon=False, ncols=5, loc="upper center", bbox_to_anchor=(0.5, -0.15))

@@ -1,6 +1,6 @@
-"""Environments alone: random actions, observations, and a fresh episode wherever one ends.
+"""Throughput of environments alone: random actions, observations and auto-reset.
 
-Jumanji's Level-based Foraging, with as many objects and its own auto-reset, steps in the same run if it is installed.
+If Jumanji is installed, its Level-based Foraging, with as many objects and its own auto-reset, is measured too.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from coverset.bench.effort import Effort
-from coverset.bench.timing import median_ratio, take_turns
+from coverset.bench.settings import BenchSettings
+from coverset.bench.timing import median_ratio, time_interleaved
 from coverset.envs import registry
 from coverset.envs.base import Environment, autoreset
 from coverset.envs.foraging import Foraging
@@ -25,53 +25,53 @@ JUMANJI_SIZE = 7
 """The smallest grid on which Jumanji accepts three objects."""
 
 
-class Walk(NamedTuple):
-    """Environments under way; what they show is carried along, so that no step can leave it out."""
+class RolloutState(NamedTuple):
+    """States of a batch of environments; carrying the observations keeps the compiler from removing them."""
 
     states: PyTree
     observations: PyTree
     rewards: Float[Array, "n"]
 
 
-class Walks:
-    """Random play under way. Each call steps `length` times in all environments, in one dispatch."""
+class RandomRollout:
+    """A random rollout in progress. Each call steps every environment `length` times, in one dispatch."""
 
-    def __init__(self, walk: PyTree, advance: Callable[[PRNGKey, PyTree], PyTree]) -> None:
-        self.walk = walk
+    def __init__(self, state: PyTree, advance: Callable[[PRNGKey, PyTree], PyTree]) -> None:
+        self.state = state
         self.key = jax.random.key(1)
         self.advance = jax.jit(advance)
 
     def __call__(self) -> PyTree:
         self.key, key = jax.random.split(self.key)
-        self.walk = self.advance(key, self.walk)
-        return self.walk
+        self.state = self.advance(key, self.state)
+        return self.state
 
 
-def random_walks(environment: Environment, count: int, length: int) -> Walks:
-    """`count` environments of ours."""
+def make_rollout(environment: Environment, count: int, length: int) -> RandomRollout:
+    """A random rollout of `count` environments."""
     states = jax.vmap(environment.reset)(jax.random.split(jax.random.key(0), count))
-    start = Walk(states, jax.vmap(environment.observe)(states), jnp.zeros(count))
+    start = RolloutState(states, jax.vmap(environment.observe)(states), jnp.zeros(count))
 
-    def advance(key: PRNGKey, walk: Walk) -> Walk:
+    def advance(key: PRNGKey, state: RolloutState) -> RolloutState:
         action_key, reset_key, step_key = jax.random.split(key, 3)
         draws = (
             jax.random.randint(action_key, (length, count, 2), 0, jnp.array(environment.num_actions)),
             jax.vmap(jax.vmap(environment.reset))(jax.random.split(reset_key, (length, count))),
             jax.random.split(step_key, (length, count)),
         )
-        return jax.lax.scan(lambda at, draw: (_step(environment, at, *draw), None), walk, draws)[0]
+        return jax.lax.scan(lambda at, draw: (_step(environment, at, *draw), None), state, draws)[0]
 
-    return Walks(start, advance)
+    return RandomRollout(start, advance)
 
 
-def _step(environment: Environment, walk: Walk, actions: Array, fresh: PyTree, keys: Array) -> Walk:
-    outcome = jax.vmap(environment.step)(keys, walk.states, actions)
+def _step(environment: Environment, state: RolloutState, actions: Array, fresh: PyTree, keys: Array) -> RolloutState:
+    outcome = jax.vmap(environment.step)(keys, state.states, actions)
     states = jax.vmap(autoreset)(outcome, fresh)
-    return Walk(states, jax.vmap(environment.observe)(states), walk.rewards + outcome.reward)
+    return RolloutState(states, jax.vmap(environment.observe)(states), state.rewards + outcome.reward)
 
 
-def jumanji_walks(count: int, length: int) -> Walks:
-    """The same of Jumanji's game, with the objects and the horizon of our `foraging`."""
+def make_jumanji_rollout(count: int, length: int) -> RandomRollout:
+    """A random rollout of Jumanji's game, with the number of objects and the horizon of `foraging`."""
     from jumanji.environments.routing.lbf.env import LevelBasedForaging
     from jumanji.environments.routing.lbf.generator import RandomGenerator
     from jumanji.wrappers import VmapAutoResetWrapper
@@ -82,27 +82,29 @@ def jumanji_walks(count: int, length: int) -> Walks:
     )
     game = VmapAutoResetWrapper(LevelBasedForaging(generator, time_limit=ours.horizon))
     states, shown = game.reset(jax.random.split(jax.random.PRNGKey(0), count))
-    start = Walk(states, shown.observation, jnp.zeros(count))
+    start = RolloutState(states, shown.observation, jnp.zeros(count))
 
-    def advance(key: PRNGKey, walk: Walk) -> Walk:
-        def step(at: Walk, actions: Array) -> tuple[Walk, None]:
+    def advance(key: PRNGKey, state: RolloutState) -> RolloutState:
+        def step(at: RolloutState, actions: Array) -> tuple[RolloutState, None]:
             states, reached = game.step(at.states, actions)
-            return Walk(states, reached.observation, at.rewards + reached.reward.sum(axis=-1)), None
+            return RolloutState(states, reached.observation, at.rewards + reached.reward.sum(axis=-1)), None
 
         actions = jax.random.randint(key, (length, count, 2), 0, ours.num_actions[0])
-        return jax.lax.scan(step, walk, actions)[0]
+        return jax.lax.scan(step, state, actions)[0]
 
-    return Walks(start, advance)
+    return RandomRollout(start, advance)
 
 
-def measure_stepping(environments: Sequence[str], effort: Effort, clock: Callable[[], float]) -> list[dict[str, Any]]:
-    """A row for every environment, and for Jumanji's where it can be compared."""
-    count, length = effort.stepping_envs, effort.stepping_length
-    work = {name: random_walks(registry.make(name), count, length) for name in environments}
+def measure_stepping(
+    environments: Sequence[str], settings: BenchSettings, clock: Callable[[], float]
+) -> list[dict[str, Any]]:
+    """A row for every environment, and one for Jumanji's if `foraging` is among them."""
+    count, length = settings.stepping_envs, settings.stepping_length
+    work = {name: make_rollout(registry.make(name), count, length) for name in environments}
     compared = COMPARED in work and find_spec("jumanji") is not None
     if compared:
-        work[JUMANJI] = jumanji_walks(count, length)
-    seconds = take_turns(work, repeats=effort.repeats, clock=clock)
+        work[JUMANJI] = make_jumanji_rollout(count, length)
+    seconds = time_interleaved(work, repeats=settings.repeats, clock=clock)
     rows = [
         {"env": name, "num_envs": count, "steps_per_second": count * length / median(seconds[name])} for name in work
     ]

@@ -1,7 +1,7 @@
-"""Taking times that can be compared: turns instead of blocks, medians instead of means, ratios within one run.
+"""Comparable timings: interleaved repeats, medians, and ratios within one run.
 
-A machine that does other things too is slower in one second than in the next. What is to be compared therefore takes
-turns, and each repeat compares only what ran next to each other.
+The speed of a shared machine varies over time. Workloads are therefore interleaved, and a ratio compares timings of the
+same repeat only.
 """
 
 import time
@@ -11,22 +11,22 @@ from typing import Any
 
 import jax
 
-from coverset.checks import one_of
+from coverset.checks import check_one_of
 
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
-"""What a user waits for; and the processor's time over all threads, which other processes disturb less."""
+"""Wall-clock time, and processor time over all threads, which other processes disturb less."""
 
 
 def find_clock(name: str) -> Callable[[], float]:
     """The clock called `name`."""
-    one_of("clock", name, CLOCKS)
+    check_one_of("clock", name, CLOCKS)
     return CLOCKS[name]
 
 
-def take_turns(
+def time_interleaved(
     work: Mapping[str, Callable[[], Any]], *, repeats: int, clock: Callable[[], float]
 ) -> dict[str, list[float]]:
-    """Seconds of every repeat of every piece of work. Each runs once before, so that nothing compiles while timed."""
+    """Seconds of every repeat of every workload, after one untimed run of each that compiles it."""
     for run in work.values():
         jax.block_until_ready(run())
     seconds: dict[str, list[float]] = {name: [] for name in work}
@@ -38,11 +38,11 @@ def take_turns(
     return seconds
 
 
-def ratios(above: list[float], below: list[float]) -> list[float]:
-    """Of two series that took turns, repeat by repeat."""
-    return [a / b for a, b in zip(above, below, strict=True)]
+def compute_ratios(numerators: list[float], denominators: list[float]) -> list[float]:
+    """Ratios of two interleaved series, repeat by repeat."""
+    return [a / b for a, b in zip(numerators, denominators, strict=True)]
 
 
-def median_ratio(above: list[float], below: list[float]) -> float:
-    """The middle one."""
-    return median(ratios(above, below))
+def median_ratio(numerators: list[float], denominators: list[float]) -> float:
+    """The median of the ratios of two interleaved series."""
+    return median(compute_ratios(numerators, denominators))

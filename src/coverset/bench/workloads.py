@@ -1,6 +1,7 @@
-"""Training as something that can be timed: a chunk a call, the state kept in between."""
+"""Training as a timeable workload: each call trains one chunk and keeps the state for the next."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -9,15 +10,15 @@ import jax.numpy as jnp
 from coverset.adhoc.pool import PartnerPool
 from coverset.pipeline.generate import GenerationJob, Plan
 from coverset.pipeline.train import AgentJob, AgentPlan
-from coverset.policies.networks import NetworkPolicy
-from coverset.presets import train_settings
-from coverset.teammates.networks import init_networks
-from coverset.teammates.trainer import ON_THE_GRID, Arithmetic, Trainer
+from coverset.policies.actor import ActorPolicy
+from coverset.policies.networks.dense import MLP
+from coverset.presets import resolve_training
+from coverset.teammates.trainer import ON_THE_GRID, Arithmetic
 from coverset.types import PyTree
 
 
-class Chunks:
-    """Training under way. Each call trains one chunk further, in one dispatch."""
+class Workload:
+    """Training in progress. Each call trains one more chunk, in one dispatch."""
 
     def __init__(self, state: PyTree, advance: Callable[[PyTree], tuple[PyTree, PyTree]], steps: int) -> None:
         self.state = state
@@ -30,34 +31,34 @@ class Chunks:
         return self.state, report
 
 
-def generation_chunks(plan: Plan) -> Chunks:
-    """Teammate generation as the command runs it, `parallel_seeds` seeds side by side."""
+def make_generation_workload(plan: Plan) -> Workload:
+    """Teammate generation as the command runs it, with `parallel_seeds` seeds in parallel."""
     seeds = tuple(range(plan.settings.parallel_seeds))
     job = GenerationJob(plan, seeds)
-    return Chunks(job.init(), job.train_chunk, job.steps_per_chunk * len(seeds))
+    return Workload(job.init(), job.train_chunk, job.steps_per_chunk * len(seeds))
 
 
-def training_chunks(plan: Plan, settings: dict[str, Any]) -> tuple[Chunks, AgentPlan, Sequence[int]]:
-    """Training of RL^2 agents with K untrained teammates; also its plan, and the widths of a teammate's layers."""
-    chosen = train_settings(plan.environment_name, plan.preset, **settings)
-    agent = AgentPlan(plan.environment_name, plan.environment, "rl2", plan.preset, chosen, 0, ("teammates",))
+def make_training_workload(plan: Plan, settings: dict[str, Any]) -> tuple[Workload, AgentPlan, Sequence[int]]:
+    """Training of RL^2 agents with K untrained teammates; also returns its plan and a teammate's layer widths."""
+    chosen, learner = resolve_training(plan.environment_name, "rl2", plan.preset, **settings)
+    agent = AgentPlan(plan.environment_name, plan.environment, learner, plan.preset, chosen)
     seeds = tuple(range(chosen.parallel_seeds))
     pools = [_untrained_teammates(plan, seed) for seed in seeds]
     job = AgentJob(agent, seeds, pools)
-    chunks = Chunks(job.init(), lambda state: job.train_chunk(state, job.pools), job.steps_per_chunk * len(seeds))
+    workload = Workload(job.init(), lambda state: job.train_chunk(state, job.pools), job.steps_per_chunk * len(seeds))
     teammate = pools[0].kinds[0]
-    assert isinstance(teammate, NetworkPolicy)
-    return chunks, agent, teammate.mlp.sizes
+    assert isinstance(teammate, ActorPolicy)
+    assert isinstance(teammate.network, MLP)
+    return workload, agent, teammate.network.sizes
 
 
 def _untrained_teammates(plan: Plan, seed: int) -> PartnerPool:
-    networks = init_networks(jax.random.key(seed), plan.environment, plan.settings)
-    return PartnerPool((NetworkPolicy(networks.teammates),))
+    trainer = plan.trainer
+    return PartnerPool((trainer.population(jax.jit(trainer.init)(jax.random.key(seed))).teammates,))
 
 
-def update_chunks(plan: Plan, arithmetic: Arithmetic = ON_THE_GRID) -> Chunks:
-    """Chunks of one seed, on the pair grid or by other arithmetic."""
-    grid = plan.trainer
-    trainer = Trainer(grid.environment, grid.rule, grid.settings, arithmetic)
+def make_update_workload(plan: Plan, arithmetic: Arithmetic = ON_THE_GRID) -> Workload:
+    """Teammate generation of one seed, on the pair grid or with other arithmetic."""
+    trainer = replace(plan.trainer, arithmetic=arithmetic)
     state = jax.jit(trainer.init)(jnp.asarray(jax.random.key(0)))
-    return Chunks(state, jax.jit(trainer.train_chunk, donate_argnums=0), plan.settings.steps_per_chunk)
+    return Workload(state, jax.jit(trainer.train_chunk, donate_argnums=0), trainer.schedule.steps_per_chunk)

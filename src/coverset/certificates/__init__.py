@@ -1,0 +1,1 @@
+"""Certificates: exact returns, best responses and constraints of a population in a finite game."""

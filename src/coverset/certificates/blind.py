@@ -1,19 +1,20 @@
-"""The best response of a player that sees only its own observations, by heuristic search value iteration.
+"""The best response of a player that sees only its own observations (a blind responder), by HSVI.
 
-With the teammate fixed, seat 0 faces a partially observed decision process. What it knows is its belief: a weight for
-every joint state that fits the history H_t of its own observations and actions (Rahman et al. 2024, problem
+With the teammate fixed, seat 0 faces a partially observable Markov decision process. Its belief is a weight for every
+joint state that is consistent with the history H_t of its own observations and actions (Rahman et al. 2024, problem
 formulation), here not normalised, so that weights sum to the probability of that history. The best value is
 
     V_t(w) = max_a [ w . r_a + gamma sum_o V_{t+1}(w_ao) ]        V_horizon = 0
 
-where w_ao is what is left of w after action a and observation o. V_t is convex and positively homogeneous in w. The
-search keeps it between two bounds and closes the gap where it matters (Smith and Simmons 2005, HSVI):
+where w_ao is the belief after action a and observation o. V_t is convex and positively homogeneous in w. The
+search maintains two bounds and closes the gap along likely beliefs (heuristic search value iteration, Smith and Simmons
+2005):
 
-- below, the largest of some vectors, each the value of a policy that acts on its own history alone;
-- above, the value of a responder that sees everything, lowered by beliefs whose value is known to be less.
+- below, the maximum of vectors, each the value of a policy that acts on its own history alone;
+- above, the value of a responder that sees the joint state, lowered at beliefs with known smaller values.
 
-Both are valid at every moment, so a search that runs out of trials still ends in a certificate: an interval.
-Rewards are not part of H_t. In the built-in games they tell nothing that the observation does not.
+Both bounds are always valid, so a search that runs out of trials still certifies an interval. Rewards are not part of
+H_t; in the built-in games they carry no information beyond the observation.
 """
 
 from dataclasses import dataclass
@@ -26,13 +27,13 @@ from scipy import sparse
 from coverset.certificates.finite import FiniteGame, Response
 
 TRIALS = 100
-"""Trials after which the search gives up closing the gap."""
+"""Most trials of the search."""
 TOLERANCE = 1e-6
-"""A gap, in units of the largest reward, below which a value counts as exact."""
+"""Largest gap, in units of the largest reward, of a value that counts as exact."""
 
 
-class Bounds(NamedTuple):
-    """An interval that holds the value."""
+class ValueInterval(NamedTuple):
+    """An interval that contains the value."""
 
     lower: float
     upper: float
@@ -50,7 +51,7 @@ class _Branch(NamedTuple):
 
 @dataclass(frozen=True)
 class _Model:
-    """The decision process, cut into views: the live states that share one observation of seat 0."""
+    """The decision process, grouped into views: the live states that share one observation of seat 0."""
 
     states: list[Int[np.ndarray, "_"]]
     """Numbers of the states of each view."""
@@ -66,22 +67,24 @@ def blind_value(
     discount: float,
     trials: int = TRIALS,
     tolerance: float = TOLERANCE,
-) -> Bounds:
-    """Bounds of the best value that seat 0 can have by its own observations, over all policies with memory.
+) -> ValueInterval:
+    """Bound the best value of seat 0 over all policies that depend on its own observations and actions.
 
     Args:
+      response: the decision process that the teammate leaves to seat 0.
       policies: memoryless policies of seat 0 to start from; the lower bound is at least the value of the best.
-      trials: paths of beliefs to explore at most.
+      discount: gamma.
+      trials: most paths of beliefs to explore.
       tolerance: gap, in units of the largest reward, that counts as closed.
     """
     game = response.game
-    upper = response.observed(discount)
-    if _sees_everything(game):
+    upper = response.solve_observed(discount)
+    if _is_fully_observed(game):
         value = float(game.initial @ upper[0])
-        return Bounds(value, value, exact=True)
-    model = _cut(response)
+        return ValueInterval(value, value, exact=True)
+    model = _build_model(response)
     search = _Search(model, game.horizon, discount)
-    search.start(upper, [response.of_policy(policy, discount) for policy in policies])
+    search.start(upper, [response.evaluate_policy(policy, discount) for policy in policies])
     allowed = tolerance * max(float(np.abs(game.reward).max()), 1e-300)
     roots = [(view, game.initial[states]) for view, states in enumerate(model.states) if game.initial[states].any()]
     for _ in range(trials):
@@ -90,16 +93,16 @@ def blind_value(
             break
         search.trial(*roots[int(np.argmax(gaps))], allowed)
     lower, upper_value = (sum(bound(0, *root) for root in roots) for bound in (search.lower, search.upper))
-    return Bounds(float(lower), float(max(lower, upper_value)), exact=upper_value - lower <= allowed)
+    return ValueInterval(float(lower), float(max(lower, upper_value)), exact=upper_value - lower <= allowed)
 
 
-def _sees_everything(game: FiniteGame) -> bool:
-    """Whether seat 0's observation tells the joint state."""
+def _is_fully_observed(game: FiniteGame) -> bool:
+    """Whether seat 0's observation determines the joint state."""
     return len(np.unique(game.observed[game.live, 0])) == int(game.live.sum())
 
 
-def _cut(response: Response) -> _Model:
-    """Group live states by what seat 0 sees, and transitions by what it sees next."""
+def _build_model(response: Response) -> _Model:
+    """Group live states by the observation of seat 0, and transitions by its next observation."""
     game, actions = response.game, response.rewards.shape[1]
     names = np.unique(game.observed[game.live, 0])
     states = [np.flatnonzero(game.live & (game.observed[:, 0] == name)) for name in names]
@@ -107,11 +110,11 @@ def _cut(response: Response) -> _Model:
     branches = []
     for members in states:
         by_action = [response.transitions[members * actions + action] for action in range(actions)]
-        branches.append([_branches(rows, states, view_of) for rows in by_action])
+        branches.append([_list_branches(rows, states, view_of) for rows in by_action])
     return _Model(states, [response.rewards[members].T.copy() for members in states], branches)
 
 
-def _branches(
+def _list_branches(
     rows: sparse.csr_array, states: list[Int[np.ndarray, "_"]], view_of: Int[np.ndarray, "S"]
 ) -> list[_Branch]:
     reached = np.unique(view_of[np.unique(rows.indices)])
@@ -119,7 +122,7 @@ def _branches(
 
 
 class _Node(NamedTuple):
-    """A belief on the way of a trial."""
+    """A belief on the path of a trial."""
 
     time: int
     view: int
@@ -127,20 +130,20 @@ class _Node(NamedTuple):
 
 
 class _Options(NamedTuple):
-    """What each action leads to from a belief."""
+    """Upper bound and successor beliefs of each action at a belief."""
 
     upper: Float[np.ndarray, "A"]
     children: list[list[_Node]]
 
 
 class _Search:
-    """Both bounds at every time and view, and the trials that bring them together."""
+    """Both bounds at every time and view, and the trials that tighten them."""
 
     def __init__(self, model: _Model, horizon: int, discount: float) -> None:
         self.model, self.horizon, self.discount = model, horizon, discount
 
     def start(self, upper: Float[np.ndarray, "T S"], policies: list[Float[np.ndarray, "T S"]]) -> None:
-        """Begin with the fully observed value above, and the values of known policies below."""
+        """Initialise the upper bound with the fully observed value, the lower bound with known policies."""
         views, times = self.model.states, range(self.horizon + 1)
         stacked = np.stack(policies)
         self._base = [[upper[time, states] for states in views] for time in times]
@@ -148,11 +151,11 @@ class _Search:
         self._points: list[list[tuple[np.ndarray, np.ndarray] | None]] = [[None] * len(views) for _ in times]
 
     def lower(self, time: int, view: int, weights: Float[np.ndarray, "n"]) -> float:
-        """The value of the best known policy at a belief."""
+        """Return the value of the best known policy at a belief."""
         return float((self._vectors[time][view] @ weights).max())
 
     def upper(self, time: int, view: int, weights: Float[np.ndarray, "n"]) -> float:
-        """The fully observed value, lowered by each known point b as far as the belief contains a multiple of b."""
+        """Return the fully observed value, lowered by the known point b of which the belief contains most."""
         base = float(self._base[time][view] @ weights)
         known = self._points[time][view]
         if known is None:
@@ -162,7 +165,7 @@ class _Search:
         return base + min(0.0, float((shares * drops).min()))
 
     def trial(self, view: int, weights: Float[np.ndarray, "n"], allowed: float) -> None:
-        """Walk from a first belief to where the bounds lie furthest apart, and bring them together on the way back."""
+        """Follow the beliefs with the widest bounds from an initial belief, and tighten the bounds on the way back."""
         path, node = [], _Node(0, view, weights)
         while True:
             path.append(node)
@@ -177,7 +180,7 @@ class _Search:
             self._raise_lower_bound(node)
 
     def _excess(self, node: _Node, allowed: float) -> float:
-        """How much wider than allowed the bounds are; what is allowed is shared out by probability."""
+        """Return the excess of the gap over the allowed one, which is divided among beliefs by probability."""
         if node.time == self.horizon:
             return 0.0
         return self.discount**node.time * (self.upper(*node) - self.lower(*node)) - allowed * float(node.weights.sum())
@@ -202,7 +205,7 @@ class _Search:
         self._points[node.time][node.view] = (belief, drop)
 
     def _raise_lower_bound(self, node: _Node) -> None:
-        """Add the policy that takes the best action here and goes on, after each observation, with the best known."""
+        """Add the policy that takes the best action here and continues with the best known policy."""
         after, candidates = self._vectors[node.time + 1], []
         for reward, branches in zip(self.model.rewards[node.view], self.model.branches[node.view], strict=True):
             vector = reward.copy()

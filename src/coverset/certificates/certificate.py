@@ -1,10 +1,10 @@
-"""A certificate of a population: what its pairs earn, what the best responses to its teammates would earn, exactly.
+"""A certificate of a population: exact returns of its pairs and of the best responses to its teammates.
 
-Training checks the paper's constraints by the critic's word and measures returns by simulation. For a finite game both
-can be had without sampling error (`finite`, `blind`). There are two readings of every return: discounted, as in the
-paper's R_{i,-j}, which decides the constraints; and undiscounted, to compare with measured cross-play.
+Training checks the paper's constraints by critic estimates and measures returns by simulation. For a finite game both
+can be computed without sampling error (`finite`, `blind`). Every return has two variants: discounted, as in the paper's
+R_{i,-j}, which decides the constraints; and undiscounted, to compare with measured cross-play.
 
-Differs from the paper: the sum of rewards stops at the horizon, where learners bootstrap through it.
+Differs from the paper: the sum of rewards stops at the horizon, where learners bootstrap.
 """
 
 from dataclasses import dataclass
@@ -13,32 +13,32 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from coverset.certificates.blind import TOLERANCE, TRIALS, Bounds, blind_value
-from coverset.certificates.finite import FiniteGame, action_probabilities, enumerate_game, evaluate_pair, response
+from coverset.certificates.blind import TOLERANCE, TRIALS, ValueInterval, blind_value
+from coverset.certificates.finite import FiniteGame, action_probabilities, build_response, enumerate_game, evaluate_pair
 from coverset.certificates.simulation import Simulation, check_agreement, simulate
-from coverset.checks import at_least, between, finite
+from coverset.checks import check_at_least, check_between, check_finite
 from coverset.envs.base import Environment
-from coverset.evaluation.conventions import describe
-from coverset.evaluation.cross_play import between_pairs, constraint_gaps, violated
+from coverset.evaluation.conventions import describe_conventions
+from coverset.evaluation.cross_play import constraint_gaps, count_violations, off_diagonal_gaps
 from coverset.policies.population import Population
-from coverset.runs.storage import rounded
+from coverset.runs.storage import round_floats
 
 FORMAT = "coverset certificate 1"
 
 
 @dataclass(frozen=True)
 class BestResponse:
-    """What seat 0 can earn with one teammate, and what the teammate's own best response does earn."""
+    """The best returns of seat 0 with one teammate, and the return of the teammate's own best response."""
 
     own: float
     """Return of the pair (j, j)."""
     observed: float
-    """The best value of a responder that sees the joint state: no policy earns more."""
-    blind: Bounds
+    """The best value of a responder that sees the joint state, an upper bound for every policy."""
+    blind: ValueInterval
     """The best value of a responder that sees its own observations and remembers them."""
 
     def to_json(self) -> dict[str, Any]:
-        """Values, and regrets: what the own best response leaves on the table."""
+        """Return values, and the regrets of the teammate's own best response."""
         lower, upper = self.blind.lower, self.blind.upper
         return {
             "own": self.own,
@@ -50,7 +50,7 @@ class BestResponse:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReturnAnalysis:
     """Every return of a population under one discount."""
 
     discount: float
@@ -69,22 +69,22 @@ class Reading:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is known about a population beyond doubt."""
+    """Exact statements about a population."""
 
     states: int
     """Joint states of the game."""
     horizon: int
     margin: float
-    discounted: Reading
+    discounted: ReturnAnalysis
     """The paper's returns, which decide the constraints."""
-    undiscounted: Reading
+    undiscounted: ReturnAnalysis
     """Returns as cross-play measures them."""
     lengths: Float[np.ndarray, "K K"]
     """Expected steps of an episode."""
     coverage: dict[str, Any]
-    """What each pair does and which members of the known coverage set it holds, by exact probabilities."""
+    """Conventions of each pair and members of the coverage set that it holds, by exact probabilities."""
     simulation: Simulation
-    """What the pairs earned in play, which the exact returns fit."""
+    """Simulated returns, with which the exact returns agree."""
 
     @property
     def gaps(self) -> Float[np.ndarray, "2 K K"]:
@@ -93,12 +93,12 @@ class Certificate:
 
     @property
     def constraints_violated(self) -> int:
-        return violated(self.gaps)
+        return count_violations(self.gaps)
 
     def to_json(self) -> dict[str, Any]:
-        """The content of `certificate.json`, but for where the population comes from."""
+        """Return the content of `certificate.json`, except for the source of the population."""
         gaps = self.gaps
-        between = between_pairs(gaps)
+        between = off_diagonal_gaps(gaps)
         return {
             "format": FORMAT,
             "states": self.states,
@@ -110,7 +110,7 @@ class Certificate:
             "episode_lengths": self.lengths.tolist(),
             "simulation": self.simulation.to_json(),
             **self.coverage,
-            "gaps": {"other_best_response": rounded(gaps[0]), "other_teammate": rounded(gaps[1])},
+            "gaps": {"other_best_response": round_floats(gaps[0]), "other_teammate": round_floats(gaps[1])},
             "smallest_gap": float(between.min()) if len(between) else None,
             "constraints": len(between),
             "constraints_violated": self.constraints_violated,
@@ -121,33 +121,33 @@ class Certificate:
 def certify(
     environment: Environment, population: Population, *, margin: float, discount: float, trials: int = TRIALS
 ) -> Certificate:
-    """Solve an environment around a population; raises ValueError where the solution could not be trusted.
+    """Compute the certificate of a population; raises ValueError if it could not be trusted.
 
     Args:
-      environment: one that knows its initial distribution and has few joint states.
+      environment: defines `initial_states` and has few joint states.
       population: K best responses (seat 0) and K teammates (seat 1), memoryless.
       margin: tau of the constraints.
       discount: gamma of the returns that decide them.
-      trials: effort to close the bounds of the blind best responses, for each teammate and reading.
+      trials: most search trials for the blind best response, per teammate and discount.
     """
-    at_least("margin", margin, 0)
-    finite("margin", margin)
-    between("discount", discount, 0, 1)
-    at_least("trials", trials, 0)
+    check_at_least("margin", margin, 0)
+    check_finite("margin", margin)
+    check_between("discount", discount, 0, 1)
+    check_at_least("trials", trials, 0)
     game = enumerate_game(environment)
     first = action_probabilities(population.best_responses, game, seat=0)
     second = action_probabilities(population.teammates, game, seat=1)
     values = [[evaluate_pair(game, row, column, discount=discount) for column in second] for row in first]
     exact = {
-        "returns": _field(values, "returns"),
-        "discounted_returns": _field(values, "discounted_returns"),
-        "length": _field(values, "length"),
+        "returns": _gather_field(values, "returns"),
+        "discounted_returns": _gather_field(values, "discounted_returns"),
+        "length": _gather_field(values, "length"),
     }
     simulation = simulate(environment, population, discount=discount)
     check_agreement(game, simulation, exact, discount=discount)
     own = np.stack([values[member][member].conventions for member in range(len(values))])
-    discounted = _reading(game, first, second, exact["discounted_returns"], discount, trials)
-    undiscounted = _reading(game, first, second, exact["returns"], 1.0, trials) if discount < 1 else discounted
+    discounted = _analyse_returns(game, first, second, exact["discounted_returns"], discount, trials)
+    undiscounted = _analyse_returns(game, first, second, exact["returns"], 1.0, trials) if discount < 1 else discounted
     return Certificate(
         states=game.num_states,
         horizon=game.horizon,
@@ -155,26 +155,26 @@ def certify(
         discounted=discounted,
         undiscounted=undiscounted,
         lengths=exact["length"],
-        coverage=describe(environment, own[:, 0], own[:, 1]),
+        coverage=describe_conventions(environment, own[:, 0], own[:, 1]),
         simulation=simulation,
     )
 
 
-def _field(values: list[list[Any]], name: str) -> Float[np.ndarray, "K K"]:
+def _gather_field(values: list[list[Any]], name: str) -> Float[np.ndarray, "K K"]:
     return np.array([[getattr(value, name) for value in row] for row in values])
 
 
-def _reading(
+def _analyse_returns(
     game: FiniteGame,
     first: Float[np.ndarray, "K O A"],
     second: Float[np.ndarray, "K O B"],
     pair_returns: Float[np.ndarray, "K K"],
     discount: float,
     trials: int,
-) -> Reading:
+) -> ReturnAnalysis:
     best = []
     for own, teammate in zip(np.diagonal(pair_returns), second, strict=True):
-        task = response(game, teammate)
-        observed = float(game.initial @ task.observed(discount)[0])
+        task = build_response(game, teammate)
+        observed = float(game.initial @ task.solve_observed(discount)[0])
         best.append(BestResponse(float(own), observed, blind_value(task, first, discount=discount, trials=trials)))
-    return Reading(discount, pair_returns, tuple(best))
+    return ReturnAnalysis(discount, pair_returns, tuple(best))

@@ -1,14 +1,14 @@
-"""Finite games as tables, and what dynamic programming says about them exactly.
+"""Finite games as tables, solved exactly by dynamic programming.
 
-An environment that knows its initial distribution is enumerated once: every joint state that can be reached, where each
-joint action leads, what it pays, what each seat sees. Parts of the state that only count steps until the horizon are
-left out (`contract`). An episode's return is what is earned until it ends or the horizon cuts it, so everything below
-is a recursion over the steps that are left:
+An environment with known `initial_states` is enumerated once: every reachable joint state with the successors, rewards
+and observations of each joint action. Leaves of the state that only count steps until the horizon are omitted
+(`contract`). The return of an episode ends with it or at the horizon, so everything below is a recursion over the
+remaining steps:
 
     V_t(s) = sum_a pi(a | s) [r(s, a) + gamma V_{t+1}(s')]        V_horizon = 0
 
-(Rahman et al. 2024, the definition of R_{i,-i}, with the sum cut at the horizon). Rewards are those that `step` pays,
-in its own arithmetic; tables hold them in float64, in which sums are taken.
+(Rahman et al. 2024, the definition of R_{i,-i}, with the sum cut at the horizon). Rewards are
+the results of `step` in its own precision; tables and sums are float64.
 """
 
 from collections.abc import Iterator
@@ -23,21 +23,21 @@ from jaxtyping import Bool, Float, Int
 from scipy import sparse
 from scipy.special import softmax
 
-from coverset.certificates.contract import Clock, check_resets, find_clock, read_program, state_bytes
+from coverset.certificates.contract import StepCounter, check_resets, find_step_counter, read_program, state_bytes
 from coverset.envs.base import Environment
 from coverset.envs.conformance import check_initial_states
-from coverset.policies.networks import NetworkPolicy
+from coverset.policies.actor import ActorPolicy
 from coverset.types import Outcome, PyTree
 
-MOST_STATES = 100_000
-"""Beyond so many joint states a game is refused: tables and recursions would take minutes and gigabytes."""
+MAX_STATES = 100_000
+"""Most joint states; tables and recursions of larger games would take minutes and gigabytes."""
 BLOCK = 512
-"""States that are stepped together; one size, so that one program is compiled."""
+"""States stepped together; a fixed size, so that one program is compiled."""
 
 
 @dataclass(frozen=True)
 class FiniteGame:
-    """Every joint state of a game, numbered from 0 to S - 1. States in which the game is over lead nowhere."""
+    """Every joint state of a game, numbered from 0 to S - 1. States in which the game is over are absorbing."""
 
     name: str
     horizon: int
@@ -47,15 +47,15 @@ class FiniteGame:
     """By the actions of seat 0 and of seat 1."""
     reward: Float[np.ndarray, "S A B"]
     ended: Bool[np.ndarray, "S A B"]
-    """Whether the step ends the episode; set everywhere for states in which it is over."""
+    """Whether the step ends the episode; True for states in which it is over."""
     live: Bool[np.ndarray, "S"]
-    """States in which there is something left to play."""
+    """States in which play continues."""
     observations: Float[np.ndarray, "O d"]
-    """Every observation that any seat may make."""
+    """Every observation of either seat."""
     observed: Int[np.ndarray, "S 2"]
-    """Which of them each seat makes."""
+    """Index of each seat's observation."""
     conventions: Int[np.ndarray, "S 2"]
-    """The convention of each seat, were the episode to end here."""
+    """The convention of each seat if the episode ended in the state."""
     num_conventions: int
 
     @property
@@ -63,33 +63,33 @@ class FiniteGame:
         return len(self.initial)
 
 
-def enumerate_game(environment: Environment, *, most_states: int = MOST_STATES) -> FiniteGame:
-    """Follow every joint action from every initial state; raises ValueError where the game cannot be enumerated."""
+def enumerate_game(environment: Environment, *, max_states: int = MAX_STATES) -> FiniteGame:
+    """Follow every joint action from every initial state; raises ValueError if the game cannot be enumerated."""
     if environment.initial_states() is None:
         name = type(environment).__name__
         raise ValueError(f"{name} cannot be enumerated: its initial_states, the distribution of its resets, is None.")
-    with np.errstate(over="ignore"):  # what overflows is found by `_check_finite`
-        return _checked_game(environment, most_states)
+    with np.errstate(over="ignore"):  # `_check_finite` finds overflows
+        return _enumerate_checked(environment, max_states)
 
 
-def _checked_game(environment: Environment, most_states: int) -> FiniteGame:
+def _enumerate_checked(environment: Environment, max_states: int) -> FiniteGame:
     program = read_program(environment)
     check_initial_states(environment)
     states, probabilities = jax.tree.map(np.asarray, environment.initial_states())
     check_resets(environment, states, probabilities)
-    states, probabilities = _possible(states, probabilities.astype(np.float64))
-    clock = find_clock(program, states, environment.horizon)
-    if clock is not None:
-        game, everything = _enumerate(environment, states, probabilities, clock, most_states)
-        if _ends_last(environment, game, everything, clock):
+    states, probabilities = _drop_impossible(states, probabilities.astype(np.float64))
+    counter = find_step_counter(program, states, environment.horizon)
+    if counter is not None:
+        game, everything = _enumerate(environment, states, probabilities, counter, max_states)
+        if _ends_at_horizon(environment, game, everything, counter):
             return game
-    game, _ = _enumerate(environment, states, probabilities, None, most_states)
+    game, _ = _enumerate(environment, states, probabilities, None, max_states)
     _check_ends(game)
     return game
 
 
-def _possible(states: PyTree, probabilities: Float[np.ndarray, "n"]) -> tuple[PyTree, Float[np.ndarray, "m"]]:
-    """The states with which an episode may start. Probabilities that were rounded to float32 are made to sum to 1."""
+def _drop_impossible(states: PyTree, probabilities: Float[np.ndarray, "n"]) -> tuple[PyTree, Float[np.ndarray, "m"]]:
+    """Keep states with positive probability, and normalise probabilities that were rounded to float32."""
     chosen = probabilities > 0
     total = probabilities.sum()
     probabilities = probabilities if abs(total - 1) < 1e-12 else probabilities / total
@@ -100,55 +100,62 @@ def _enumerate(
     environment: Environment,
     starts: PyTree,
     probabilities: Float[np.ndarray, "n"],
-    clock: Clock | None,
-    most_states: int,
+    counter: StepCounter | None,
+    max_states: int,
 ) -> tuple[FiniteGame, PyTree]:
-    """The game and its states in order; states that differ by the clock alone are one."""
+    """Return the game and its states in order; states that differ only in the counter are merged.
+
+    Args:
+      starts: stacked initial states.
+      probabilities: their probabilities.
+      counter: leaves to ignore; None to keep time in the state.
+      max_states: most joint states.
+    """
     name = type(environment).__name__
-    index = _StateIndex(name, most_states, clock)
+    index = _StateIndex(name, max_states, counter)
     first = index.add(starts)
     rows = list(_breadth_first(environment, index, first))
     states = index.states()
-    tables = _tables(environment, states, rows)
+    tables = _build_tables(environment, states, rows)
     initial = np.bincount(first, weights=probabilities, minlength=len(tables["live"]))
     return FiniteGame(name, environment.horizon, initial, **tables), states
 
 
-def _ends_last(environment: Environment, game: FiniteGame, states: PyTree, clock: Clock) -> bool:
-    """Whether every episode that goes on until the last step of the horizon ends with it."""
+def _ends_at_horizon(environment: Environment, game: FiniteGame, states: PyTree, counter: StepCounter) -> bool:
+    """Whether every episode that reaches the last step of the horizon ends with it."""
     live = np.flatnonzero(game.live)
     for block in np.array_split(live, -(-len(live) // BLOCK)):
         here = jax.tree.map(lambda x, block=block: x[block], states)
-        outcome = _step_block(environment, clock.wind(here, clock.last))
+        outcome = _step_block(environment, counter.write(here, counter.last))
         if not (outcome.terminated | outcome.truncated).all():
             return False
     return True
 
 
 def _check_ends(game: FiniteGame) -> None:
-    """Raise unless the rules end every episode by the horizon, whatever is played."""
+    """Raise unless every episode ends by the horizon under any actions."""
     reached = np.flatnonzero(game.initial)
     for _ in range(game.horizon):
         reached = np.unique(game.next_state[reached][~game.ended[reached]])
     if len(reached):
         raise ValueError(
-            f"{game.name} cannot be enumerated: some episodes go on after its horizon, {game.horizon} steps; let step "
-            "set truncated there."
+            f"{game.name} cannot be enumerated: some episodes continue after its horizon, {game.horizon} steps; let "
+            "step set truncated there."
         )
 
 
 class _StateIndex:
-    """Numbers for states, in the order of their discovery; two states are the same if all their bytes are."""
+    """Numbers states in order of discovery; states with equal bytes are the same."""
 
-    def __init__(self, name: str, most_states: int, clock: Clock | None) -> None:
-        self.name, self.most_states, self.clock = name, most_states, clock
+    def __init__(self, name: str, max_states: int, counter: StepCounter | None) -> None:
+        self.name, self.max_states, self.counter = name, max_states, counter
         self.numbers: dict[bytes, int] = {}
         self.found: list[PyTree] = []
 
     def add(self, states: PyTree) -> Int[np.ndarray, "n"]:
-        """The numbers of some states, new ones where they have not been seen."""
-        if self.clock is not None:
-            states = self.clock.wind(states, self.clock.first)
+        """Return the numbers of states; unseen states get new ones."""
+        if self.counter is not None:
+            states = self.counter.write(states, self.counter.first)
         rows = state_bytes(states)
         unique, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
         before, numbers = len(self.numbers), np.zeros(len(unique), np.int64)
@@ -157,26 +164,26 @@ class _StateIndex:
         fresh = np.sort(first[numbers >= before])
         if len(fresh):
             self.found.append(jax.tree.map(lambda x: x[fresh], states))
-        if len(self.numbers) > self.most_states:
+        if len(self.numbers) > self.max_states:
             raise ValueError(
                 f"{self.name} has too many joint states to be solved exactly: {len(self.numbers):,} were found before "
-                f"stopping, and at most {self.most_states:,} are allowed{self._why_so_many()}."
+                f"stopping, and at most {self.max_states:,} are allowed{self._explain_count()}."
             )
         return numbers[inverse.reshape(-1)]
 
-    def _why_so_many(self) -> str:
-        if self.clock is not None:
+    def _explain_count(self) -> str:
+        if self.counter is not None:
             return ""
-        return "; they differ by time, since no part of the state does nothing but end the episode at the horizon"
+        return "; they differ by time, because no part of the state only ends the episode at the horizon"
 
     def states(self) -> PyTree:
-        """All of them, stacked in the order of their numbers."""
+        """Return all states, stacked in the order of their numbers."""
         self.found = [jax.tree.map(lambda *parts: np.concatenate(parts), *self.found)]
         return self.found[0]
 
 
-class _Row(NamedTuple):
-    """Where some states lead: their numbers, and arrays over all joint actions."""
+class _Transitions(NamedTuple):
+    """Results of all joint actions in some states."""
 
     states: Int[np.ndarray, "n"]
     next_state: Int[np.ndarray, "n A B"]
@@ -184,8 +191,8 @@ class _Row(NamedTuple):
     ended: Bool[np.ndarray, "n A B"]
 
 
-def _breadth_first(environment: Environment, index: _StateIndex, first: Int[np.ndarray, "n"]) -> Iterator[_Row]:
-    """Step the states that were found until no step finds a new one from which play goes on, or time is up."""
+def _breadth_first(environment: Environment, index: _StateIndex, first: Int[np.ndarray, "n"]) -> Iterator[_Transitions]:
+    """Step all states found so far until there are no new live states or the horizon is reached."""
     waiting, seen = np.unique(first), np.zeros(0, np.int64)
     for _ in range(environment.horizon):
         if not len(waiting):
@@ -193,20 +200,22 @@ def _breadth_first(environment: Environment, index: _StateIndex, first: Int[np.n
         known = index.states()
         reached = []
         for block in np.array_split(waiting, -(-len(waiting) // BLOCK)):
-            row = _row(environment, index, jax.tree.map(lambda x, block=block: x[block], known), block)
+            row = _expand_states(environment, index, jax.tree.map(lambda x, block=block: x[block], known), block)
             reached.append(row.next_state[~row.ended])
             yield row
         seen = np.union1d(seen, waiting)
         waiting = np.setdiff1d(np.concatenate(reached), seen)
 
 
-def _row(environment: Environment, index: _StateIndex, states: PyTree, numbers: Int[np.ndarray, "n"]) -> _Row:
+def _expand_states(
+    environment: Environment, index: _StateIndex, states: PyTree, numbers: Int[np.ndarray, "n"]
+) -> _Transitions:
     shape = (len(numbers), *environment.num_actions)
     outcome = _step_block(environment, states)
     reward = np.asarray(outcome.reward, np.float64)
     _check_finite(environment, "step pays", reward)
     after = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), outcome.state)
-    return _Row(
+    return _Transitions(
         states=numbers,
         next_state=index.add(after).reshape(shape),
         reward=reward,
@@ -215,7 +224,7 @@ def _row(environment: Environment, index: _StateIndex, states: PyTree, numbers: 
 
 
 def _step_block(environment: Environment, states: PyTree) -> Outcome:
-    """Outcomes of up to `BLOCK` states in NumPy; see `_step_all`."""
+    """Return the outcomes of up to `BLOCK` states in NumPy; see `_step_all`."""
     count = len(jax.tree.leaves(states)[0])
     padded = jax.tree.map(lambda x: np.concatenate([x, np.repeat(x[:1], BLOCK - count, axis=0)]), states)
     return jax.tree.map(lambda x: np.asarray(x)[:count], _step_all(environment, jax.random.key(0), padded))
@@ -231,7 +240,7 @@ def _check_finite(environment: Environment, what: str, numbers: np.ndarray) -> N
 
 @partial(jax.jit, static_argnums=0)
 def _step_all(environment: Environment, key: jax.Array, states: PyTree) -> Outcome:
-    """Outcomes of every joint action in every state; leading axes [state, action of seat 0, action of seat 1]."""
+    """Return the outcomes of every joint action in every state, axes [state, action of seat 0, action of seat 1]."""
     numbers = [jnp.arange(count, dtype=jnp.int32) for count in environment.num_actions]
     actions = jnp.stack(jnp.meshgrid(*numbers, indexing="ij"), axis=-1)
     step = partial(environment.step, key)
@@ -239,8 +248,8 @@ def _step_all(environment: Environment, key: jax.Array, states: PyTree) -> Outco
     return jax.vmap(over_actions, in_axes=(0, None))(states, actions)
 
 
-def _tables(environment: Environment, states: PyTree, rows: list[_Row]) -> dict[str, Any]:
-    """The fields of a `FiniteGame` but for its start; states that were never stepped are over."""
+def _build_tables(environment: Environment, states: PyTree, rows: list[_Transitions]) -> dict[str, Any]:
+    """Return the fields of a `FiniteGame` except for its start; states that were never stepped are over."""
     count, actions = len(jax.tree.leaves(states)[0]), environment.num_actions
     next_state = np.broadcast_to(np.arange(count)[:, None, None], (count, *actions)).copy()
     reward, ended = np.zeros((count, *actions)), np.ones((count, *actions), bool)
@@ -260,23 +269,28 @@ def _tables(environment: Environment, states: PyTree, rows: list[_Row]) -> dict[
         "live": live,
         "observations": observations.astype(np.float64),
         "observed": observed.reshape(count, 2),
-        # Where an episode cannot end, an environment may say anything.
+        # Where an episode cannot end, the convention may be any number.
         "conventions": np.where((followed >= 0) & (followed <= none), followed, none),
         "num_conventions": none,
     }
 
 
-def action_probabilities(policies: NetworkPolicy, game: FiniteGame, *, seat: int) -> Float[np.ndarray, "K O a"]:
+def action_probabilities(policies: ActorPolicy, game: FiniteGame, *, seat: int) -> Float[np.ndarray, "K O a"]:
     """pi(a | o) of stacked memoryless policies for every observation of the game."""
-    mlp, actions = policies.mlp, game.next_state.shape[1 + seat]
-    wanted = (game.observations.shape[1], actions)
-    if (mlp.sizes[0], mlp.sizes[-1]) != wanted:
+    wanted = (game.observations.shape[1], game.next_state.shape[1 + seat])
+    found = (policies.observation_size, policies.num_actions)
+    if found != wanted:
         raise ValueError(
             f"policies of seat {seat} must read {wanted[0]} numbers and choose among {wanted[1]} actions to play "
-            f"{game.name}, got {mlp.sizes[0]} and {mlp.sizes[-1]}."
+            f"{game.name}, got {found[0]} and {found[1]}."
+        )
+    if jax.tree.leaves(policies.initial_memory()):
+        raise ValueError(
+            f"policies of seat {seat} must have no memory to be solved exactly, got '{policies.kind}' networks: "
+            "measure them by simulation instead (`coverset crossplay`)."
         )
     observations = jnp.asarray(game.observations, jnp.float32)
-    logits = np.asarray(jax.vmap(lambda member: member(observations))(mlp), np.float64)
+    logits = np.asarray(jax.vmap(lambda member: member.network.step(observations, ())[0])(policies), np.float64)
     finite = np.isfinite(logits).all(axis=(1, 2))
     if not finite.all():
         raise ValueError(
@@ -287,21 +301,21 @@ def action_probabilities(policies: NetworkPolicy, game: FiniteGame, *, seat: int
 
 
 class PairValue(NamedTuple):
-    """What the episodes of one pair are like on average."""
+    """Expected results of an episode of one pair."""
 
     returns: float
     discounted_returns: float
     length: float
     conventions: Float[np.ndarray, "2 c"]
-    """How likely each seat is to follow each convention; the last is none of them."""
+    """Probability that each seat follows each convention; the last column is none of them."""
 
 
 def evaluate_pair(
     game: FiniteGame, first: Float[np.ndarray, "O A"], second: Float[np.ndarray, "O B"], *, discount: float
 ) -> PairValue:
-    """Exact values of two memoryless policies: the distribution of joint states, pushed forward step by step."""
+    """Evaluate two memoryless policies exactly by propagating the distribution of joint states."""
     joint = first[game.observed[:, 0]][:, :, None] * second[game.observed[:, 1]][:, None, :]
-    going, ending = (_matrix(game, np.where(kind, joint, 0.0)) for kind in (~game.ended, game.ended))
+    going, ending = (_build_flow_matrix(game, np.where(kind, joint, 0.0)) for kind in (~game.ended, game.ended))
     alive, visits, discounted_visits = game.initial, np.zeros(game.num_states), np.zeros(game.num_states)
     for time in range(game.horizon):
         visits, discounted_visits = visits + alive, discounted_visits + discount**time * alive
@@ -317,7 +331,7 @@ def evaluate_pair(
     )
 
 
-def _matrix(game: FiniteGame, weights: Float[np.ndarray, "S A B"]) -> sparse.csr_array:
+def _build_flow_matrix(game: FiniteGame, weights: Float[np.ndarray, "S A B"]) -> sparse.csr_array:
     """[S, S]: the weight that reaches each state (row) from each other (column)."""
     source, *actions = np.nonzero(weights)
     target = game.next_state[source, *actions]
@@ -326,23 +340,23 @@ def _matrix(game: FiniteGame, weights: Float[np.ndarray, "S A B"]) -> sparse.csr
 
 @dataclass(frozen=True)
 class Response:
-    """What remains for seat 0 once the teammate is fixed: a decision process over joint states."""
+    """The decision process of seat 0 over joint states with a fixed teammate."""
 
     game: FiniteGame
     rewards: Float[np.ndarray, "S A"]
     """Expected reward of seat 0's actions."""
     transitions: sparse.csr_array
-    """[S A, S]: probability of going on in a state; rows sum to less than 1 where the episode may end."""
+    """[S A, S]: probability of continuing in a state; rows sum to less than 1 if the episode may end."""
 
     def action_values(self, values: Float[np.ndarray, "S"], discount: float) -> Float[np.ndarray, "S A"]:
         """One step of the recursion: Q(s, a) = r(s, a) + gamma sum_s' P(s' | s, a) V(s')."""
         return self.rewards + discount * (self.transitions @ values).reshape(self.rewards.shape)
 
-    def observed(self, discount: float) -> Float[np.ndarray, "T S"]:
-        """V*_t(s) for t = 0..horizon of a responder that sees the joint state and the time: no policy does better."""
+    def solve_observed(self, discount: float) -> Float[np.ndarray, "T S"]:
+        """V*_t(s) for t = 0..horizon of a responder that sees the joint state and the time, an upper bound."""
         return self._backward(lambda values: self.action_values(values, discount).max(axis=1))
 
-    def of_policy(self, policy: Float[np.ndarray, "O A"], discount: float) -> Float[np.ndarray, "T S"]:
+    def evaluate_policy(self, policy: Float[np.ndarray, "O A"], discount: float) -> Float[np.ndarray, "T S"]:
         """V_t(s) for t = 0..horizon of a memoryless policy in seat 0."""
         chosen = policy[self.game.observed[:, 0]]
         return self._backward(lambda values: np.sum(chosen * self.action_values(values, discount), axis=1))
@@ -354,8 +368,8 @@ class Response:
         return np.stack(values[::-1])
 
 
-def response(game: FiniteGame, teammate: Float[np.ndarray, "O B"]) -> Response:
-    """The decision process that a memoryless teammate leaves to seat 0."""
+def build_response(game: FiniteGame, teammate: Float[np.ndarray, "O B"]) -> Response:
+    """Build the decision process of seat 0 with a memoryless teammate."""
     chances = np.broadcast_to(teammate[game.observed[:, 1]][:, None, :], game.reward.shape)
     states, actions, _ = game.reward.shape
     source, action, other = np.nonzero(~game.ended & (chances > 0))

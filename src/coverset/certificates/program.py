@@ -1,13 +1,13 @@
-"""Which results of a traced program depend on which of its arguments.
+"""Dependence of the results of a traced program on its arguments.
 
-A function is traced to a jaxpr, nested calls are inlined and constants folded (`simplify`). An equation's outputs then
-depend on all of its inputs, except that loops and conditionals are followed variable by variable:
+A function is traced to a jaxpr, nested calls are inlined and constants folded (`simplify`). The outputs of an equation
+depend on all of its inputs, except that loops and conditionals are analysed variable by variable:
 
-    cond        an output depends on the index and on what any branch makes it depend on
+    cond        an output depends on the index and on the sources of any branch
     scan        the dependence of a carry on its inputs is the least fixed point over iterations
     while       as scan; everything depends on the condition too
 
-This errs on one side only: a dependence may be reported where there is none in fact (`0 * x`), never the reverse.
+The analysis is conservative: it may report a dependence that does not exist (`0 * x`), but never misses one.
 """
 
 import re
@@ -21,18 +21,18 @@ from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun, jaxprs_in_params
 
 Sources: TypeAlias = frozenset[int]
-"""Numbers of the arguments on which a value depends."""
+"""Indices of the arguments on which a value depends."""
 
 CALLS = {"jit", "pjit", "closed_call", "core_call", "remat2", "checkpoint", "custom_jvp_call", "custom_vjp_call"}
-"""Primitives that do nothing but call the one program among their parameters."""
+"""Primitives that only call the program among their parameters."""
 OPAQUE = ("callback", "ffi_call", "rng_uniform", "infeed")
-"""Parts of the names of primitives whose results a jaxpr does not determine."""
+"""Substrings of the names of primitives whose results a jaxpr does not determine."""
 
 
 def simplify(function: Callable[..., Any], *arguments: Any) -> ClosedJaxpr:
-    """The program of a function for arguments of these shapes: one list of equations, without constant ones.
+    """Trace a function to one list of equations, with calls inlined and constants folded.
 
-    Where a condition is constant, only the branch that is taken remains.
+    Of a condition with a constant index, only the selected branch remains.
     """
     traced = jax.make_jaxpr(function)(*arguments)
     return jax.make_jaxpr(lambda *inputs: _inline(traced.jaxpr, traced.consts, inputs))(*traced.in_avals)
@@ -51,8 +51,8 @@ def _inline(jaxpr: Jaxpr, constants: Sequence[Any], inputs: Sequence[Any]) -> li
 
 
 def _apply(jaxpr: Jaxpr, equation: JaxprEqn, inputs: list[Any]) -> Sequence[Any]:
-    """The results of one equation: equations of its program, where it is a call; numbers, where its inputs are."""
-    name, called = equation.primitive.name, _called(equation)
+    """Return the results of one equation: inlined if it is a call, evaluated if its inputs are constant."""
+    name, called = equation.primitive.name, _get_called_program(equation)
     if called is not None:
         return _inline(*called, inputs)
     chosen = inputs[0] if name in ("select_n", "cond") and _is_constant(inputs[0]) else None
@@ -64,18 +64,18 @@ def _apply(jaxpr: Jaxpr, equation: JaxprEqn, inputs: list[Any]) -> Sequence[Any]
         return [inputs[1 + int(np.unique(chosen)[0])]]
     if all(map(_is_constant, inputs)) and not any(part in name for part in OPAQUE):
         with jax.ensure_compile_time_eval():
-            return _run(jaxpr, equation, inputs)
-    return _run(jaxpr, equation, inputs)
+            return _run_equation(jaxpr, equation, inputs)
+    return _run_equation(jaxpr, equation, inputs)
 
 
-def _run(jaxpr: Jaxpr, equation: JaxprEqn, inputs: list[Any]) -> Sequence[Any]:
+def _run_equation(jaxpr: Jaxpr, equation: JaxprEqn, inputs: list[Any]) -> Sequence[Any]:
     given = {atom: value for atom, value in zip(equation.invars, inputs, strict=True) if isinstance(atom, Var)}
     alone = jaxpr.replace(constvars=[], invars=list(given), outvars=equation.outvars, eqns=[equation])
     return jaxpr_as_fun(ClosedJaxpr(alone, []))(*given.values())
 
 
-def _called(equation: JaxprEqn) -> tuple[Jaxpr, Sequence[Any]] | None:
-    """The program, with its constants, that an equation calls; None where it does something else."""
+def _get_called_program(equation: JaxprEqn) -> tuple[Jaxpr, Sequence[Any]] | None:
+    """Return the program that an equation calls, with its constants; None if it is not a call."""
     if equation.primitive.name not in CALLS:
         return None
     program: Any = equation.params.get("call_jaxpr", equation.params.get("jaxpr"))
@@ -87,13 +87,13 @@ def _is_constant(value: Any) -> bool:
 
 
 def find_sources(jaxpr: Jaxpr, inputs: Sequence[Sources]) -> list[Sources]:
-    """On which arguments each result of a program depends, given on which its inputs do."""
-    known = every_source(jaxpr, inputs)
+    """Return the sources of each result of a program, given the sources of its inputs."""
+    known = find_all_sources(jaxpr, inputs)
     return [known.get(atom, frozenset()) if isinstance(atom, Var) else frozenset() for atom in jaxpr.outvars]
 
 
-def every_source(jaxpr: Jaxpr, inputs: Sequence[Sources]) -> dict[Var, Sources]:
-    """`find_sources` for all variables of a program, results or not; constants have no entry."""
+def find_all_sources(jaxpr: Jaxpr, inputs: Sequence[Sources]) -> dict[Var, Sources]:
+    """Return the sources of all variables of a program; constants have no entry."""
     known: dict[Var, Sources] = dict(zip(jaxpr.invars, inputs, strict=True))
     for equation in jaxpr.eqns:
         read = [known.get(atom, frozenset()) if isinstance(atom, Var) else frozenset() for atom in equation.invars]
@@ -102,7 +102,7 @@ def every_source(jaxpr: Jaxpr, inputs: Sequence[Sources]) -> dict[Var, Sources]:
 
 
 def _equation_sources(equation: JaxprEqn, inputs: list[Sources]) -> list[Sources]:
-    called = _called(equation)
+    called = _get_called_program(equation)
     if called is not None:
         return find_sources(called[0], inputs)
     match equation.primitive.name:
@@ -143,8 +143,8 @@ def _union(*groups: Sequence[Sources]) -> Sources:
     return frozenset().union(*(source for group in groups for source in group))
 
 
-def opaque_primitives(jaxpr: Jaxpr) -> list[str]:
-    """Names of the primitives, at any depth, whose results do not follow from the program; debug prints have none."""
+def find_opaque_primitives(jaxpr: Jaxpr) -> list[str]:
+    """Return the names of primitives, at any depth, with results that the program does not determine."""
     found = {
         equation.primitive.name
         for equation in _equations(jaxpr)
@@ -160,15 +160,15 @@ def _equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
             yield from _equations(inner)
 
 
-def same_program(one: ClosedJaxpr, other: ClosedJaxpr) -> bool:
-    """Whether two traces came out alike, constants included; addresses of functions do not count."""
+def are_same_program(one: ClosedJaxpr, other: ClosedJaxpr) -> bool:
+    """Whether two traces are equal, constants included, apart from addresses of functions."""
     texts = [re.sub(r"0x[0-9a-f]+", "", str(program.jaxpr)) for program in (one, other)]
     if texts[0] != texts[1] or len(one.consts) != len(other.consts):
         return False
-    return all(_bits(a) == _bits(b) for a, b in zip(one.consts, other.consts, strict=True))
+    return all(_to_bytes(a) == _to_bytes(b) for a, b in zip(one.consts, other.consts, strict=True))
 
 
-def _bits(constant: Any) -> bytes:
+def _to_bytes(constant: Any) -> bytes:
     constant = jnp.asarray(constant)
     is_key = jnp.issubdtype(constant.dtype, jax.dtypes.prng_key)
     return np.asarray(jax.random.key_data(constant) if is_key else constant).tobytes()

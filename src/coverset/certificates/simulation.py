@@ -1,11 +1,11 @@
-"""A second opinion on exact returns: every pair is played for a while, and what it earns must fit what was computed.
+"""A check of exact returns by simulation: sample means of every pair must agree with the computed values.
 
-Returns of n episodes that lie within a range of width c differ on average from their expectation by more than
+The mean return of n episodes within a range of width c differs from its expectation by more than
 
     sqrt(2 log(4 / delta)) SE + 7/3 log(4 / delta) c / (n - 1)
 
-with probability delta at most (Maurer and Pontil 2009, empirical Bernstein bound), SE being the standard error. The
-first term is 5.5 standard errors; the second is for what happens so rarely that n episodes may not show it.
+with probability delta at most (Maurer and Pontil 2009, empirical Bernstein bound), with SE the standard
+error. The first term is 5.5 standard errors; the second covers events too rare to appear in n episodes.
 """
 
 from typing import Any, NamedTuple
@@ -16,19 +16,20 @@ from jaxtyping import Float
 
 from coverset.certificates.finite import FiniteGame
 from coverset.envs.base import Environment
-from coverset.evaluation.cross_play import cross_play, member_count
+from coverset.evaluation.cross_play import cross_play
 from coverset.evaluation.summary import TRIALS
 from coverset.policies.population import Population
+from coverset.policies.stacked import count_members
 
 BATCHES = 8
-"""Batches of `TRIALS` episodes of each pair, as far as `STEPS` allow; a summary's cross-play is one such batch, so that
-the program is compiled already where a run was made on this machine."""
+"""Most batches of `TRIALS` episodes per pair. A summary's cross-play is one such batch, so the compiled program of a
+run on this machine is reused."""
 STEPS = 2_000_000
-"""Steps of all pairs together that take a second or two."""
+"""Step budget of all pairs together: a second or two."""
 DELTA = 1e-6
-"""Probability that a correct value is refused."""
+"""Probability that a correct value is rejected."""
 ROUNDING = 4 * float(np.finfo(np.float32).eps)
-"""Relative error of a few operations in float32, in which the game is played."""
+"""Relative error of a few float32 operations, the precision of the game."""
 
 
 class Sample(NamedTuple):
@@ -42,10 +43,10 @@ class Sample(NamedTuple):
 
 
 class Simulation(NamedTuple):
-    """What the pairs of a population did in play."""
+    """Simulated results of the pairs of a population."""
 
     episodes: int
-    """Of each pair."""
+    """Episodes per pair."""
     returns: Sample
     discounted_returns: Sample
     length: Sample
@@ -57,7 +58,7 @@ class Simulation(NamedTuple):
 
 def simulate(environment: Environment, population: Population, *, discount: float) -> Simulation:
     """Play every pair, always with the same random keys."""
-    pairs = member_count(population.best_responses) * member_count(population.teammates)
+    pairs = count_members(population.best_responses) * count_members(population.teammates)
     batches = int(np.clip(STEPS // (TRIALS * pairs * environment.horizon), 1, BATCHES))
     played = [
         cross_play(key, environment, *population, trials=TRIALS, discount=discount)
@@ -66,7 +67,7 @@ def simulate(environment: Environment, population: Population, *, discount: floa
     samples = {}
     for field in ("returns", "discounted_returns", "length"):
         values = np.concatenate([np.asarray(getattr(batch, field), np.float64)[..., 0] for batch in played], axis=-1)
-        with np.errstate(invalid="ignore"):  # the spread of infinite returns is NaN, and `check_agreement` refuses it
+        with np.errstate(invalid="ignore"):  # the deviation of infinite returns is NaN, which `check_agreement` rejects
             samples[field] = Sample(values.mean(axis=-1), values.std(axis=-1, ddof=1) / values.shape[-1] ** 0.5)
     return Simulation(batches * TRIALS, **samples)
 
@@ -74,7 +75,7 @@ def simulate(environment: Environment, population: Population, *, discount: floa
 def check_agreement(
     game: FiniteGame, simulation: Simulation, exact: dict[str, Float[np.ndarray, "K K"]], *, discount: float
 ) -> None:
-    """Raise ValueError unless exact values, under the names of `Simulation`, fit what was simulated."""
+    """Raise ValueError unless exact values, by the field names of `Simulation`, agree with the simulation."""
     largest, lengths = float(np.abs(game.reward).max()), exact["length"]
     limits = {
         "returns": (return_range(game, 1.0), largest),
@@ -91,19 +92,19 @@ def check_agreement(
                 f"{game.name} cannot be certified: the {field.replace('_', ' ')} of best response {row} with teammate "
                 f"{column} should be {exact[field][row, column]:.6g}, but {simulation.episodes:,} simulated episodes "
                 f"give {sample.mean[row, column]:.6g} with a standard error of "
-                f"{sample.standard_error[row, column]:.2g}; let step, observe and reset do in play what they do when "
-                "enumerated, in numbers that float32 can sum."
+                f"{sample.standard_error[row, column]:.2g}; make step, observe and reset behave in play as when "
+                "enumerated, with numbers that float32 can sum."
             )
 
 
 def _tolerance(sample: Sample, episodes: int, width: float) -> Float[np.ndarray, "K K"]:
-    """The bound at the top of this file."""
+    """Return the bound in the module docstring."""
     log = np.log(4 / DELTA)
     return (2 * log) ** 0.5 * sample.standard_error + 7 / 3 * log * width / (episodes - 1)
 
 
 def return_range(game: FiniteGame, discount: float) -> float:
-    """The largest return that any actions can earn from any start, less the smallest."""
+    """Return the largest minus the smallest return of any actions from any start."""
     ends = []
     for sign in (1.0, -1.0):
         values = np.zeros(game.num_states)

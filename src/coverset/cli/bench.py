@@ -12,11 +12,11 @@ from rich.table import Table
 
 from coverset.cli.options import read_options
 
-DESCRIPTION = """Measure how fast this machine generates teammates and trains agents, and how near that is to what it
-could do: throughput, share of the matrix-product peak, where the time of an update goes, the same update with gathered
-parameters and masked losses, growth with K and with environments, environments alone, start-up and memory. What is
-compared takes turns within one run; docs/speed.md says how to read the tables. Everything together takes well over a
-quarter of an hour on two cores; nothing else should run meanwhile.
+DESCRIPTION = """Measure how fast this machine generates teammates and trains agents: throughput, share of the
+matrix-product peak, breakdown of an update, the same update with gathered parameters and masked losses, scaling with K
+and with environments, environments alone, start-up and memory. Compared programs are interleaved within one run;
+docs/how-to/benchmark.md explains the tables. All benchmarks together take well over a quarter of an hour on two cores; nothing
+else should run meanwhile.
 
 Examples:
   coverset bench --quick
@@ -38,25 +38,25 @@ COLUMNS: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
         ),
     ),
     "populations": (
-        "Growth with the population, and the baseline that gathers and masks",
+        "Scaling with the population, and the baseline that gathers and masks",
         (
             ("env", "environment", ""),
             ("population_size", "K", "d"),
             ("num_envs", "environments", "d"),
             ("cost_relative_to_smallest", "cost/step", ".2f"),
             ("linear_growth_would_be", "if linear", ".0f"),
-            ("grid_speedup", "grid is faster by", ".2f"),
+            ("grid_speedup", "grid speedup", ".2f"),
             ("arithmetic_saved", "arithmetic saved", ".2f"),
             ("lowest_speedup", "at least", ".2f"),
             ("half_of_k", "K/2", ".1f"),
         ),
     ),
     "environments": (
-        "Growth with the number of environments",
+        "Scaling with the number of environments",
         (
             ("env", "environment", ""),
             ("envs_per_pair", "per pair", "d"),
-            ("num_envs", "in all", "d"),
+            ("num_envs", "total", "d"),
             ("steps_per_second", "steps/s", ",.0f"),
         ),
     ),
@@ -64,9 +64,9 @@ COLUMNS: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
         "Environments alone, random actions",
         (
             ("env", "environment", ""),
-            ("num_envs", "side by side", "d"),
+            ("num_envs", "in parallel", "d"),
             ("steps_per_second", "steps/s", ",.0f"),
-            ("foraging_is_times_as_fast", "ours is faster by", ".2f"),
+            ("foraging_is_times_as_fast", "speedup of foraging", ".2f"),
         ),
     ),
     "startup": (
@@ -96,34 +96,34 @@ COLUMNS: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
         ),
     ),
 }
-"""Parts of the record in the order in which they are shown: title, and field, heading and format of every column."""
+"""Tables in display order: title, and field, heading and format of every column."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Options of the command."""
+    """Command-line options."""
 
     env: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Environments, as for `coverset generate` (default: the four that are built in)."""
+    """Environments, as for `coverset generate` (default: the four built-in ones)."""
     preset: tuple[str, ...] = ("fast", "paper")
-    """Presets whose training is timed: fast, paper, or both."""
+    """Presets to measure: fast, paper, or both."""
     quick: bool = False
     """Smaller sizes and fewer repeats."""
     coverage: bool = False
-    """Also train each environment until its coverage set is found, and say how long that took."""
+    """Also measure the training time until each environment's coverage set is found."""
     clock: str = "wall"
-    """wall, or cpu: the processor's time over all threads, which other work on the machine disturbs less."""
+    """wall, or cpu: processor time over all threads, which other processes disturb less."""
     out: Path | None = None
     """Directory for bench.json and bench.png (default: runs/bench)."""
     json: bool = False
-    """Print one JSON object on standard output and nothing else there."""
+    """Print one JSON object on standard output and nothing else."""
 
 
 def main(arguments: list[str]) -> int:
-    """Parse, run, print."""
+    """Parse the arguments, run the command, print the result."""
     command = read_options(Bench, arguments, command="bench", description=DESCRIPTION)
 
-    from coverset.bench.effort import FULL, QUICK
+    from coverset.bench.settings import FULL, QUICK
     from coverset.bench.suite import BUILT_IN, bench
 
     out = command.out or Path("runs") / "bench"
@@ -131,11 +131,11 @@ def main(arguments: list[str]) -> int:
         record = bench(
             command.env or BUILT_IN,
             presets=command.preset,
-            effort=QUICK if command.quick else FULL,
+            settings=QUICK if command.quick else FULL,
             clock=command.clock,
             coverage=command.coverage,
             out=out,
-            starting=lambda words: status.update(f"Measuring {words}"),
+            on_start=lambda words: status.update(f"Measuring {words}"),
         )
     if command.json:
         print(json.dumps(record))
@@ -158,10 +158,10 @@ def _show(title: str, columns: Sequence[tuple[str, str, str]], rows: list[dict[s
 
 
 def _show_parts(rows: list[dict[str, Any]]) -> None:
-    """A column for every row of the record: there are more parts than fit beside each other."""
+    """Print the breakdown with one column per environment and preset, since there are many parts."""
     from coverset.bench.parts import PARTS
 
-    table = Table(title="Where the time of an update goes: shares", title_justify="left")
+    table = Table(title="Breakdown of an update: shares of its time", title_justify="left")
     table.add_column("")
     for row in rows:
         table.add_column(f"{row['env']} {row['preset']}", justify="right")

@@ -1,4 +1,4 @@
-"""`coverset certify`: what a generated population is worth, without sampling error."""
+"""`coverset certify`: exact values of a generated population."""
 
 import json
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from coverset.cli.options import Trusting, read_options
-from coverset.cli.shared import enable_compilation_cache, seed_list
+from coverset.cli.options import TrustOptions, read_options
+from coverset.cli.shared import enable_compilation_cache, parse_seeds
 
-DESCRIPTION = """Solve a small environment exactly around the teammates that `coverset generate` made: the return of
-every pair, whether every constraint of the paper holds, and for each teammate the value of a best response to it.
+DESCRIPTION = """Compute exact values for the teammates that `coverset generate` made in a small environment: the return
+of every pair, whether every constraint of the paper holds, and the value of a best response to each teammate.
 
-A best response is *observed* if it sees the joint state, *blind* if it sees only its own observations, as policies do.
-Where the blind value is not closed it is given as an interval that holds it. Writes certificate.json beside each
+A best response is *observed* if it sees the joint state, and *blind* if it sees only its own observations, as policies
+do. A blind value that is not solved exactly is given as an interval of bounds. Writes certificate.json beside each
 summary.json.
 
 Examples:
@@ -27,23 +27,23 @@ Examples:
 
 
 @dataclass(frozen=True)
-class Certify(Trusting):
-    """Options of the command."""
+class Certify(TrustOptions):
+    """Command-line options."""
 
     dir: tyro.conf.Positional[Path]
-    """Directory made by coverset generate: that of all seeds, or of one."""
+    """Directory written by coverset generate: of all seeds, or of one seed."""
     seeds: tuple[str, ...] = ()
-    """Seeds to certify; 0..15 means all from 0 to 15 (default: all that are there)."""
+    """Seeds to certify; 0..15 is a range (default: all)."""
     trials: int = 100
-    """Effort to close the bounds of blind best responses, for each teammate."""
+    """Search effort for the bounds of blind best responses, per teammate."""
     json: bool = False
-    """Print one JSON object on standard output and nothing else there."""
+    """Print one JSON object on standard output and nothing else."""
 
 
 def main(arguments: list[str]) -> int:
-    """Parse, run, print."""
+    """Parse the arguments, run the command, print the result."""
     command = read_options(Certify, arguments, command="certify", description=DESCRIPTION)
-    seeds = seed_list(command.seeds)
+    seeds = parse_seeds(command.seeds)
     enable_compilation_cache()
 
     from coverset.pipeline.certify import certify_runs
@@ -72,29 +72,29 @@ def _show(certificate: dict[str, Any], console: Console) -> None:
             str(pair),
             f"{best['own']:.4f}",
             f"{best['observed']:.4f}",
-            _interval(best["blind"]),
-            _interval(best["regret_blind"]),
+            _format_interval(best["blind"]),
+            _format_interval(best["regret_blind"]),
             escape(certificate["conventions"][pair]) if certificate["conventions"] else "",
         )
     console.print(table)
     console.print(_verdict(certificate), highlight=False)
 
 
-def _interval(bounds: dict[str, Any]) -> str:
-    """One number where both ends read the same."""
+def _format_interval(bounds: dict[str, Any]) -> str:
+    """Both ends, or one number if they print the same."""
     lower, upper = f"{bounds['lower']:.4f}", f"{bounds['upper']:.4f}"
     return lower if lower == upper else f"{lower}..{upper}"
 
 
 def _verdict(certificate: dict[str, Any]) -> str:
-    """One sentence on the constraints and on what the numbers are."""
+    """One sentence on the constraints and the accuracy of the numbers."""
     violated, count = certificate["constraints_violated"], certificate["constraints"]
     where = f"exact over {certificate['states']:,} joint states and a horizon of {certificate['horizon']}"
     where += f"; {certificate['simulation']['episodes']:,} simulated episodes of each pair agree"
     if count == 0:
         return f"One pair has no constraints ({where})."
-    held = f"All {count} constraints hold" if violated == 0 else f"{violated} of {count} constraints are violated"
+    verdict = f"All {count} constraints hold" if violated == 0 else f"{violated} of {count} constraints are violated"
     return (
-        f"{held}: the smallest gap is {certificate['smallest_gap']:.4f} after a margin of {certificate['margin']:g} "
+        f"{verdict}: the smallest gap is {certificate['smallest_gap']:.4f} after a margin of {certificate['margin']:g} "
         f"(returns discounted by {certificate['discounted']['discount']:g}, {where})."
     )

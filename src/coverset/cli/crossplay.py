@@ -1,4 +1,4 @@
-"""`coverset crossplay`: anybody with anybody."""
+"""`coverset crossplay`: returns of any policies with any others."""
 
 import json
 from dataclasses import dataclass, field
@@ -10,16 +10,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from coverset.cli.options import Trusting, read_options
-from coverset.cli.shared import enable_compilation_cache, key_values
+from coverset.cli.options import TrustOptions, read_options
+from coverset.cli.shared import enable_compilation_cache, parse_key_values
 
 if TYPE_CHECKING:
     from coverset.pipeline.crossplay import CrossPlay
 
-DESCRIPTION = """Play every policy of A, in seat 0, with every policy of B, in seat 1. Each is a path (one seed of a
-generation run, whose best responses sit in seat 0 and whose teammates in seat 1; an agent; an exported agent),
-`heuristics`, the name of a heuristic, or module:function, somebody's own agent. Prints mean returns with
-95% intervals over trials.
+DESCRIPTION = """Play every policy of A, in seat 0, with every policy of B, in seat 1. A and B are each a path (one seed
+of a generation run, with its best responses in seat 0 and its teammates in seat 1; an agent; an exported agent),
+`heuristics`, the name of a heuristic, or module:function for a third-party agent. Prints mean returns with 95%
+intervals over trials.
 
 Examples:
   coverset crossplay runs/matrix-lbrdiv-fast/seed-0 runs/matrix-brdiv-fast/seed-0
@@ -30,38 +30,38 @@ FIGURES = (".png", ".svg")
 
 
 @dataclass(frozen=True)
-class Crossplay(Trusting):
-    """Options of the command."""
+class Crossplay(TrustOptions):
+    """Command-line options."""
 
     a: tyro.conf.Positional[str]
-    """Who sits in seat 0."""
+    """Policies in seat 0."""
     b: tyro.conf.Positional[str]
-    """Who sits in seat 1."""
+    """Policies in seat 1."""
     env: str | None = None
-    """Environment; needed only where neither A nor B is a path."""
+    """Environment; needed only if neither A nor B is a path."""
     env_args: tuple[str, ...] = field(default=())
     """Parameters of that environment as NAME=VALUE."""
     roles: tuple[str, str] = ("best-responses", "teammates")
-    """Which half of a population A and B stand for."""
+    """Which half of a population A and B use."""
     trials: int = 128
-    """Trials of each pair."""
+    """Trials per pair."""
     episodes: int = 20
-    """Episodes of a trial, over which memories are kept."""
+    """Episodes per trial; policies keep their memory within a trial."""
     seed: int = 0
-    """What chance draws from."""
+    """Random seed."""
     out: Path | None = None
-    """Draw the matrix as a heat map into this file (.png or .svg)."""
+    """File for a heat map of the matrix (.png or .svg)."""
     json: bool = False
-    """Print one JSON object on standard output and nothing else there."""
+    """Print one JSON object on standard output and nothing else."""
 
 
 def main(arguments: list[str]) -> int:
-    """Parse, run, print."""
+    """Parse the arguments, run the command, print the result."""
     command = read_options(Crossplay, arguments, command="crossplay", description=DESCRIPTION)
     if command.out is not None and command.out.suffix not in FIGURES:
         raise ValueError(f"out must end in {' or '.join(FIGURES)}, got '{command.out}'.")
     if command.env_args and command.env is None:
-        raise ValueError("env_args need --env: paths know the parameters of their environment themselves.")
+        raise ValueError("env_args need --env: a path already determines the parameters of its environment.")
     enable_compilation_cache()
 
     from coverset.pipeline.crossplay import crossplay
@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
             command.a,
             command.b,
             env=command.env,
-            env_parameters=key_values("env_args", command.env_args),
+            env_parameters=parse_key_values("env_args", command.env_args),
             roles=command.roles,
             trials=command.trials,
             episodes=command.episodes,
@@ -89,22 +89,22 @@ def main(arguments: list[str]) -> int:
 def _draw(played: "CrossPlay", path: Path) -> None:
     from coverset.reports.figures import returns_figure, save_figure
 
-    # The end of a long path tells it apart; the whole would not leave room for the matrix.
+    # The last parts of a path identify it; the whole path would leave no room for the matrix.
     first, second = ("/".join(Path(side.source).parts[-3:]) for side in (played.first, played.second))
     labels = (f"seat 0: {first}", f"seat 1: {second}")
-    names = {"rows": played.first.names, "columns": played.second.names}
+    names = {"rows": played.first.titles, "columns": played.second.titles}
     title = f"{played.environment}: mean return"
     save_figure(path, returns_figure(played.means, **names, labels=labels, title=title))
 
 
 def _show(played: "CrossPlay") -> None:
-    """Seat 0 down, seat 1 across; below each mean half the width of its interval, for the columns' sake."""
+    """Print seat 0 as rows and seat 1 as columns; below each mean stands half the width of its interval."""
     table = Table(title=escape(f"{played.environment}: {played.first.source} with {played.second.source}"))
     table.add_column("", no_wrap=True)
-    for name in played.second.names:
+    for name in played.second.titles:
         table.add_column(escape(name), justify="right")
-    for row, name in enumerate(played.first.names):
-        table.add_row(escape(name), *(_cell(played, row, column) for column in range(len(played.second.names))))
+    for row, name in enumerate(played.first.titles):
+        table.add_row(escape(name), *(_cell(played, row, column) for column in range(len(played.second.titles))))
     Console().print(table)
     trials, episodes = played.returns.shape[2:]
     print(f"Mean return over {trials} trials of {episodes} episodes, with 95% intervals over trials.")
@@ -112,5 +112,4 @@ def _show(played: "CrossPlay") -> None:
 
 def _cell(played: "CrossPlay", row: int, column: int) -> str:
     interval = played.interval(row, column)
-    reach = interval.high - interval.mean
-    return f"{interval.mean:.3g}" + ("" if reach == float("inf") else f"\n± {reach:.2g}")
+    return f"{interval.mean:.3g}" + (f"\n± {interval.half_width:.2g}" if interval.n > 1 else "")

@@ -1,4 +1,4 @@
-"""`coverset demo`: the whole job in small, with something to look at."""
+"""`coverset demo`: the whole workflow on the matrix game, with a report."""
 
 import shutil
 import sys
@@ -13,14 +13,14 @@ from coverset.cli.shared import enable_compilation_cache, stop_on_interrupt
 METHODS = ("lbrdiv", "brdiv", "lipo")
 SEEDS = (0, 1, 2, 3)
 AGENT_STEPS = 100_000
-"""Enough for the agents of the matrix game; the preset trains them longer."""
+"""Enough to train agents in the matrix game; the preset trains longer."""
 PICTURE = "cross-play.png"
 RUNS = tuple(f"matrix-{method}-fast" for method in METHODS)
 MARK = ".coverset-demo"
-"""Tells a demo's directory from one with runs of the user, who may well have generated a run of the same name."""
+"""File that marks a demo's directory, since the user's own runs may have the same names."""
 
-DESCRIPTION = """Generate teammates for the paper's matrix game by L-BRDiv, BRDiv and LIPO, solve them exactly, train an
-agent with each set, play the agents with partners they never met, and report.
+DESCRIPTION = """Generate teammates for the paper's matrix game with L-BRDiv, BRDiv and LIPO, certify them, train an
+agent with each population, evaluate the agents with held-out partners, and write a report.
 
 Examples:
   coverset demo
@@ -30,43 +30,43 @@ Examples:
 
 @dataclass(frozen=True)
 class Demo:
-    """Options of the command."""
+    """Command-line options."""
 
     out: Path = Path("runs/demo")
-    """Directory of the runs; an earlier demo there is removed, and a directory that holds anything else is refused."""
+    """Directory of the runs; an earlier demo there is removed, and any other non-empty directory is refused."""
 
 
 def demo(out: Path) -> int:
-    """The whole study of the matrix game, in small."""
+    """Run a small study of the matrix game."""
     enable_compilation_cache()
 
     from coverset.pipeline.loop import Stopped
     from coverset.runs.storage import write_bytes
 
-    _empty(out)
-    write_bytes(out / MARK, b"This is a demo of coverset: another one in its place removes it.\n")
+    _remove_earlier_demo(out)
+    write_bytes(out / MARK, b"This directory holds a demo of coverset; the next demo with this --out replaces it.\n")
     summaries = []
     with stop_on_interrupt() as stop:
         try:
             for method, name in zip(METHODS, RUNS, strict=True):
-                summaries.append(_study(out / name, method, stop))
+                summaries.append(_run_method(out / name, method, stop))
         except Stopped as stopped:
-            print(f"coverset: {stopped} Start the demo again to begin anew.", file=sys.stderr)
+            print(f"coverset: {stopped} Run the demo again to start over.", file=sys.stderr)
             return stop.exit_code
-    _conclude(out, summaries)
+    _print_findings(out, summaries)
     return 0
 
 
-def _empty(out: Path) -> None:
-    """Remove an earlier demo; raise, and remove nothing, where anything else would go or stand beside the new one."""
+def _remove_earlier_demo(out: Path) -> None:
+    """Remove an earlier demo; raises ValueError, and removes nothing, if the directory holds anything else."""
     from coverset.runs.storage import TEMPORARY
 
     if out.exists() and not out.is_dir():
         raise ValueError(f"out must be a directory, but {out} is a file.")
     found = [path for path in sorted(out.glob("*")) if not path.match(TEMPORARY) and path.name != MARK]
-    ours = (*RUNS, "report", PICTURE) if (out / MARK).is_file() else ()
+    removable = (*RUNS, "report", PICTURE) if (out / MARK).is_file() else ()
     for path in found:
-        if path.name not in ours:
+        if path.name not in removable:
             raise ValueError(
                 f"out must be new, empty or an earlier demo, but {out} holds {path.name}: choose another --out."
             )
@@ -77,8 +77,8 @@ def _empty(out: Path) -> None:
             path.unlink()
 
 
-def _study(directory: Path, method: str, should_stop: Callable[[], bool]) -> list[dict[str, Any]]:
-    """Everything for one method; returns the summaries of its populations."""
+def _run_method(directory: Path, method: str, should_stop: Callable[[], bool]) -> list[dict[str, Any]]:
+    """Generate, certify, train and evaluate with one method; returns the summaries of its populations."""
     from rich.console import Console
 
     from coverset.cli.progress import TrainingProgress
@@ -91,36 +91,36 @@ def _study(directory: Path, method: str, should_stop: Callable[[], bool]) -> lis
     with TrainingProgress(quiet=False, should_stop=should_stop) as progress:
         summaries = generate("matrix", method=method, seeds=SEEDS, out=directory, reporter=progress)
     print_summaries(summaries)
-    with Console(stderr=True).status("Solving the game around these teammates"):
+    with Console(stderr=True).status("Certifying the teammates"):
         certify_runs(directory)
     with TrainingProgress(quiet=False, should_stop=should_stop) as progress:
         train(directory, reporter=progress, total_steps=AGENT_STEPS)
-    with Console(stderr=True).status("Playing the agents with partners they never met"):
+    with Console(stderr=True).status("Evaluating the agents with held-out partners"):
         evaluate(directory)
     return summaries
 
 
-def _conclude(out: Path, summaries: list[list[dict[str, Any]]]) -> None:
-    """Draw, report, and print the main findings."""
-    from coverset.cli.tables import print_grid
+def _print_findings(out: Path, summaries: list[list[dict[str, Any]]]) -> None:
+    """Draw the cross-play figure, write the report, and print the main findings."""
+    from coverset.cli.tables import print_table
     from coverset.pipeline.report import read_study, write_report
-    from coverset.reports.document import overview_grid
+    from coverset.reports.document import overview_table
     from coverset.reports.figures import cross_play_figure, save_figure
-    from coverset.reports.findings import findings
+    from coverset.reports.findings import describe_findings
 
     picture = out / PICTURE
-    save_figure(picture, cross_play_figure([of_method[0] for of_method in summaries]))
+    save_figure(picture, cross_play_figure([method_summaries[0] for method_summaries in summaries]))
     page = write_report(out)
     chapters, _, _ = read_study(out)
-    grid = overview_grid(chapters)
-    narrow = replace(grid, columns=grid.columns[1:], rows=[row[1:] for row in grid.rows], text_columns=2)
-    print_grid("The matrix game needs three conventions", narrow)
-    for sentence in findings(chapters[0]):
+    table = overview_table(chapters)
+    narrow = replace(table, columns=table.columns[1:], rows=[row[1:] for row in table.rows], text_columns=2)
+    print_table("The matrix game needs three conventions", narrow)
+    for sentence in describe_findings(chapters[0]):
         print(f"- {sentence}")
-    print(f"What each method found, side by side: {picture}")
-    print(f"The report: {page}")
+    print(f"Cross-play of each method: {picture}")
+    print(f"Report: {page}")
 
 
 def main(arguments: list[str]) -> int:
-    """Parse and run."""
+    """Parse the arguments and run the demo."""
     return demo(read_options(Demo, arguments, command="demo", description=DESCRIPTION).out)

@@ -1,4 +1,4 @@
-"""`coverset evaluate`: how robust the agents of a run are."""
+"""`coverset evaluate`: robustness of the agents of a run."""
 
 import json
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Any
 
 import tyro
 
-from coverset.cli.options import Trusting, read_options
-from coverset.cli.shared import enable_compilation_cache, seed_list
+from coverset.cli.options import TrustOptions, read_options
+from coverset.cli.shared import enable_compilation_cache, parse_seeds
 
-DESCRIPTION = """Play the agents that `coverset train` has written to DIR with partners they have never met: by default
-every heuristic of the environment. Scores are raw and as a fraction of the oracle, an agent that knows its partner but
-sees no more than ours; they are never clipped.
+DESCRIPTION = """Evaluate the agents that `coverset train` has written to DIR with held-out partners: by default every
+heuristic of the environment. Scores are mean returns and fractions of the oracle, an agent that knows its partner but
+has the same observations; they are never clipped.
 
 Examples:
   coverset evaluate runs/matrix-lbrdiv-fast
@@ -21,27 +21,27 @@ Examples:
 
 
 @dataclass(frozen=True)
-class Evaluate(Trusting):
-    """Options of the command."""
+class Evaluate(TrustOptions):
+    """Command-line options."""
 
     directory: tyro.conf.Positional[Path]
     """Directory of a generation run with trained agents."""
     learner: str = "rl2"
-    """Whose agents: rl2, feedforward or plastic."""
+    """Learner of the agents: rl2, feedforward, plastic, an installed one, or module:Class."""
     seeds: tuple[str, ...] = ()
     """Seeds of the run (default: all)."""
     partners: tuple[str, ...] = ()
     """Partners, named as for `coverset train` (default: the environment's heuristics, or else other-seeds)."""
     trials: int | None = None
-    """Trials with each partner (default: 128, or fewer where episodes are very long)."""
+    """Trials per partner (default: 128, or fewer if episodes are very long)."""
     episodes: int = 20
-    """Episodes of a trial."""
+    """Episodes per trial."""
     json: bool = False
-    """Print one JSON object on standard output and nothing else there."""
+    """Print one JSON object on standard output and nothing else."""
 
 
 def main(arguments: list[str]) -> int:
-    """Parse, run, print."""
+    """Parse the arguments, run the command, print the result."""
     command = read_options(Evaluate, arguments, command="evaluate", description=DESCRIPTION)
     enable_compilation_cache()
 
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
     records = evaluate(
         command.directory,
         learner=command.learner,
-        seeds=seed_list(command.seeds) or None,
+        seeds=parse_seeds(command.seeds) or None,
         partners=command.partners,
         trials=command.trials,
         episodes=command.episodes,
@@ -66,7 +66,7 @@ def _show(records: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from coverset.evaluation.statistics import student_interval
+    from coverset.evaluation.seed_averages import average_over_seeds
 
     first = records[0]
     table = Table(title=f"{first['env']}: {first['learner']} trained with {first['method']} teammates")
@@ -74,18 +74,14 @@ def _show(records: list[dict[str, Any]]) -> None:
     for column in columns:
         table.add_column(column, justify="left" if column == "partner" else "right")
     for name in [*first["partners"], "mean"]:
-        cells = [record if name == "mean" else record["partners"][name] for record in records]
-        interval = student_interval([cell["mean_return"] for cell in cells])
-        oracle = cells[0].get("oracle")
-        bound = "" if cells[0].get("oracle_exact") in (True, None) else " (bound)"
-        fractions = [cell["oracle_fraction"] for cell in cells if cell["oracle_fraction"] is not None]
-        curves = [cell["curve"] for cell in cells]
+        average = average_over_seeds([record if name == "mean" else record["partners"][name] for record in records])
+        interval, bound = average.interval, "" if average.oracle_exact else " (bound)"
         table.add_row(
             name,
             f"{interval.mean:.3g}",
             f"{interval.low:.3g} to {interval.high:.3g}" if interval.n > 1 else "one seed",
-            "" if oracle is None else f"{oracle:.3g}{bound}",
-            f"{sum(fractions) / len(fractions):.2f}" if fractions else "",
-            *(f"{sum(c[i] for c in curves) / len(curves):.3g}" if len(curves[0]) > i else "" for i in (0, 4)),
+            "" if average.oracle is None else f"{average.oracle:.3g}{bound}",
+            "" if average.oracle_fraction is None else f"{average.oracle_fraction:.2f}",
+            *(f"{average.curve[i]:.3g}" if len(average.curve) > i else "" for i in (0, 4)),
         )
     Console().print(table)

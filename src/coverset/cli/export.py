@@ -1,4 +1,4 @@
-"""`coverset export`: an agent for people without coverset."""
+"""`coverset export`: write an agent as a file that runs without coverset."""
 
 import json
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ import tyro
 from coverset.cli.options import read_options
 
 DESCRIPTION = """Write one step of an agent, or of one member of a population, weights included, as a file that runs
-with jax and flatbuffers alone. It takes (key, observation, reward, done, memory) and gives (action, memory);
-docs/study.md shows how to call it.
+with jax and flatbuffers alone. It maps (key, observation, reward, done, memory) to (action, memory); docs/how-to/export.md
+shows how to call it.
 
 Examples:
   coverset export runs/matrix-lbrdiv-fast/seed-0/rl2 --out matrix-agent.zip
@@ -20,26 +20,27 @@ Examples:
 
 @dataclass(frozen=True)
 class Export:
-    """Options of the command."""
+    """Command-line options."""
 
     agent: tyro.conf.Positional[Path]
-    """Directory or file of an agent made by coverset train; with --role and --member, of a seed made by coverset
+    """Directory or file of an agent written by coverset train; with --role and --member, of a seed written by coverset
     generate."""
     out: Path | None = None
-    """The file (default: agent.zip beside the agent, or such as teammate-1.zip beside the population)."""
+    """File to write (default: agent.zip beside the agent, or a name such as teammate-1.zip beside the population)."""
     role: str | None = None
     """Half of a population: teammates or best-responses."""
     member: int | None = None
-    """Which member of it, counted from 1."""
+    """Member of that half, counted from 1."""
     json: bool = False
-    """Print one JSON object on standard output and nothing else there."""
+    """Print one JSON object on standard output and nothing else."""
 
 
 def main(arguments: list[str]) -> int:
-    """Parse, write, print."""
+    """Parse the arguments, write the file, print its path."""
     command = read_options(Export, arguments, command="export", description=DESCRIPTION)
 
-    from coverset.exported.file import export_agent, load_exported
+    from coverset.exported.file import load_exported
+    from coverset.pipeline.export import export_agent
 
     path = export_agent(command.agent, command.out, role=command.role, member=command.member)
     about = load_exported(path).about

@@ -8,9 +8,16 @@ from typing import Annotated, Any
 
 import tyro
 
-from coverset.cli.options import read_options
-from coverset.cli.shared import StopRequest, enable_compilation_cache, key_values, option, seed_list, stop_on_interrupt
-from coverset.presets import generate_settings
+from coverset.cli.options import read_options, with_settings
+from coverset.cli.shared import (
+    StopRequest,
+    enable_compilation_cache,
+    parse_key_values,
+    parse_seeds,
+    peek_option,
+    stop_on_interrupt,
+)
+from coverset.presets import resolve_generation
 from coverset.settings import GenerateSettings
 
 DESCRIPTION = """Train K pairs of best responses and teammates such that each best response is the best match only for
@@ -23,6 +30,8 @@ Examples:
   coverset generate my_package.games:kitchen --total-steps 2000000
 """
 
+METHOD_SETTINGS = "method_settings"
+
 
 @dataclass(frozen=True)
 class Generate:
@@ -32,7 +41,7 @@ class Generate:
     """Environment: matrix, reaching, weighted-reaching, foraging, an installed one, or module:function."""
     settings: Annotated[GenerateSettings, tyro.conf.arg(name="")]
     method: str = "lbrdiv"
-    """Method: lbrdiv, brdiv, lipo or independent."""
+    """Method: lbrdiv, brdiv, lipo, independent, an installed one, or module:Class; its own settings are listed last."""
     preset: str = "fast"
     """Where the defaults of the settings come from: fast or paper."""
     seeds: tuple[str, ...] = ("0",)
@@ -64,21 +73,20 @@ def _run(command: Generate, stop: StopRequest) -> int:
     from coverset.pipeline.generate import generate
     from coverset.pipeline.loop import Stopped
 
-    overrides = {name: getattr(command.settings, name) for name in GenerateSettings.__dataclass_fields__}
     with TrainingProgress(quiet=command.json, should_stop=stop) as progress:
         try:
             summaries = generate(
                 command.env,
-                method=command.method,
+                method=getattr(command, METHOD_SETTINGS),
                 preset=command.preset,
-                seeds=seed_list(command.seeds),
+                seeds=parse_seeds(command.seeds),
                 out=command.out,
                 resume=command.resume,
-                env_parameters=key_values("env_args", command.env_args),
+                env_parameters=parse_key_values("env_args", command.env_args),
                 reporter=progress,
                 logs=command.log,
                 checkpoint_seconds=command.checkpoint_seconds,
-                **overrides,
+                settings=command.settings,
             )
         except Stopped as stopped:
             print(f"coverset: {stopped} Repeat the command with --resume.", file=sys.stderr)
@@ -92,14 +100,15 @@ def parse(arguments: list[str]) -> Generate:
     env = arguments[0] if arguments and not arguments[0].startswith("-") else "matrix"
     if env == "matrix" and (not arguments or arguments[0] != "matrix") and not {"-h", "--help"} & set(arguments):
         raise ValueError("generate needs an environment as its first argument, for example: coverset generate matrix.")
-    method = option(arguments, "--method", "lbrdiv")
-    defaults = generate_settings(env, method, option(arguments, "--preset", "fast"))
+    method = peek_option(arguments, "--method", "lbrdiv")
+    settings, own = resolve_generation(env, method, peek_option(arguments, "--preset", "fast"))
+    options = with_settings(Generate, METHOD_SETTINGS, type(own))
     return read_options(
-        Generate,
+        options,
         arguments,
         command="generate",
         description=DESCRIPTION,
-        default=Generate(env=env, settings=defaults, method=method),
+        default=options(env=env, settings=settings, method=method, **{METHOD_SETTINGS: own}),
     )
 
 

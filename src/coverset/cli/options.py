@@ -1,11 +1,12 @@
-"""Options of a command as a typed record; a mistake is one sentence, as everywhere else."""
+"""Parse the options of a command into a typed record; errors are reported in one sentence."""
 
 import contextlib
 import io
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, make_dataclass
+from functools import cache
+from typing import Annotated, Any, TypeVar
 
 import tyro
 
@@ -15,19 +16,33 @@ RULE = re.compile("[─═]{3,}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trusting:
-    """What commands share that build the environment which a file names."""
+class TrustOptions:
+    """The option of commands that build an environment named in a file."""
 
     trust: tuple[str, ...] = ()
-    """Code, as module:function, that files may name as their environment. What you generated on this machine needs no
-    such word; for anything else the code is run, so look at it first."""
+    """Code, as module:function, that files may name as their environment. Runs generated on this machine do not need
+    it. Trusted code is executed, so review it first."""
+
+
+@cache
+def with_settings(record: type[T], name: str, kind: type) -> type[T]:
+    """A command's options with the settings of a method or learner, of class `kind`, as further options."""
+    settings = (name, Annotated[kind, tyro.conf.arg(name="")], field(kw_only=True))
+    return make_dataclass(record.__name__, [settings], bases=(record,), frozen=True)  # pyright: ignore[reportReturnType]
 
 
 def read_options(record: Callable[..., T], arguments: list[str], *, command: str, description: str, **kwargs: Any) -> T:
-    """Read the arguments of a command, and trust what they say is trusted; `--help` prints and exits.
+    """Parse the arguments of a command, and trust the code that `--trust` names; `--help` prints and exits.
+
+    Args:
+      record: the dataclass of the options.
+      arguments: the words after the command.
+      command: name of the command.
+      description: text of `--help`.
+      **kwargs: further arguments of `tyro.cli`.
 
     Raises:
-      ValueError: an option is unknown, lacks its value, or has one of another type.
+      ValueError: an option is unknown, has no value, or has a value of the wrong type.
     """
     complaint = io.StringIO()
     try:
@@ -38,18 +53,18 @@ def read_options(record: Callable[..., T], arguments: list[str], *, command: str
     except SystemExit as end:
         if not end.code:
             raise
-    raise ValueError(f"{_first_words(complaint.getvalue())} See `coverset {command} --help`.")
+    raise ValueError(f"{_first_paragraph(complaint.getvalue())} See `coverset {command} --help`.")
 
 
 def _trust(options: Any) -> None:
-    if isinstance(options, Trusting) and options.trust:
+    if isinstance(options, TrustOptions) and options.trust:
         from coverset.runs.trust import trust
 
         trust(*options.trust)
 
 
-def _first_words(box: str) -> str:
-    """The first paragraph of a framed message, without its frame, as a sentence."""
+def _first_paragraph(box: str) -> str:
+    """The first paragraph of a boxed message, without its box, as a sentence."""
     lines = [line.strip(f"{BOX} ") for line in box.splitlines()]
     inside = [line for line in lines if line and not line.startswith("─ ")]
     paragraph: list[str] = []

@@ -1,4 +1,4 @@
-"""The progress bar of a long run: steps, speed, time left, how it goes. Silent unless on a terminal."""
+"""The progress bar of a training run: steps, speed, time left, status. Silent unless on a terminal."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -10,11 +10,11 @@ from rich.text import Text
 from coverset.pipeline.loop import Reporter
 
 SPEED_SECONDS = 300.0
-"""Over how long speed is told; it takes two chunks, and those of a large game may be a minute apart."""
+"""Averaging window of the speed; it needs two chunks, which may be a minute apart in a large game."""
 
 
 class _Speed(ProgressColumn):
-    """Environment steps a second, over the seeds that train together."""
+    """Environment steps per second, over the seeds that train together."""
 
     def render(self, task: Task) -> Text:
         speed = (task.speed or 0.0) * task.fields["seeds"]
@@ -22,21 +22,21 @@ class _Speed(ProgressColumn):
 
 
 class _Steps(ProgressColumn):
-    """Steps done and steps in all, in few letters."""
+    """Completed and total steps, abbreviated."""
 
     def render(self, task: Task) -> Text:
-        return Text(f"{_short(task.completed)}/{_short(task.total or 0)}")
+        return Text(f"{_abbreviate(task.completed)}/{_abbreviate(task.total or 0)}")
 
 
-def _short(count: float) -> str:
-    """For example 1.25M, 40k, 7."""
+def _abbreviate(count: float) -> str:
+    """A count such as 1.25M, 40k or 7."""
     if count >= 1e6:
         return f"{count / 1e6:.2f}M"
     return f"{count / 1e3:.0f}k" if count >= 1e3 else f"{count:.0f}"
 
 
 class _Bars(Progress):
-    """Bars, and below them how the newest training goes: each line fits into 80 columns."""
+    """Progress bars, with the status of the newest training below; each line fits into 80 columns."""
 
     def get_renderables(self) -> Iterable[RenderableType]:
         yield self.make_tasks_table(self.tasks)
@@ -45,11 +45,11 @@ class _Bars(Progress):
 
 
 class TrainingProgress(Reporter):
-    """Shows a run on standard error while it goes on."""
+    """Shows the progress of a run on standard error."""
 
     def __init__(self, *, quiet: bool, should_stop: Callable[[], bool]) -> None:
         console = Console(stderr=True)
-        self.stop_asked = should_stop
+        self.stop_requested = should_stop
         self.bar = _Bars(
             TextColumn("{task.description}"),
             BarColumn(bar_width=10),
@@ -79,7 +79,7 @@ class TrainingProgress(Reporter):
             self.bar.update(self.tasks[-1], completed=env_steps, status=status)
 
     def clear(self) -> None:
-        """Take its bars away."""
+        """Remove its bars."""
         while self.tasks:
             self.bar.remove_task(self.tasks.pop())
 
@@ -87,4 +87,4 @@ class TrainingProgress(Reporter):
         print(f"coverset: {sentence}", file=sys.stderr)
 
     def should_stop(self) -> bool:
-        return self.stop_asked()
+        return self.stop_requested()

@@ -1,4 +1,4 @@
-"""`coverset report`: a study as one page."""
+"""`coverset report`: one page about a study."""
 
 import json
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ import tyro
 
 from coverset.cli.options import read_options
 
-DESCRIPTION = """Put everything that was measured below DIR on one self-contained HTML page: robustness curves, final
-returns with intervals, coverage, cross-play, constraints, certificates, settings. Figures are also written as PNG and
-SVG, data as CSV. Runs that are unfinished or damaged are named, and the rest is reported.
+DESCRIPTION = """Write one self-contained HTML page about all runs below DIR: robustness curves, final returns with
+intervals, coverage, cross-play, constraints, certificates, settings. Figures are also written as PNG and SVG, data as
+CSV. Unfinished and damaged runs are listed, and the others are reported.
 
 Examples:
   coverset report runs
@@ -20,18 +20,18 @@ Examples:
 
 @dataclass(frozen=True)
 class Report:
-    """Options of the command."""
+    """Command-line options."""
 
     directory: tyro.conf.Positional[Path]
     """Directory with runs: a study, a run of several seeds, or one seed."""
     out: Path | None = None
-    """The page, or a directory for it (default: DIR/report/index.html)."""
+    """The HTML file, or a directory for it (default: DIR/report/index.html)."""
     json: bool = False
-    """Print one JSON object on standard output and nothing else there."""
+    """Print one JSON object on standard output and nothing else."""
 
 
 def main(arguments: list[str]) -> int:
-    """Parse, run, print."""
+    """Parse the arguments, run the command, print the result."""
     command = read_options(Report, arguments, command="report", description=DESCRIPTION)
 
     from rich.console import Console
@@ -44,5 +44,5 @@ def main(arguments: list[str]) -> int:
         print(json.dumps(written))
     else:
         figures, data = len(written["figures"]), len(written["data"])
-        print(f"{written['page']}: the report, with {figures} figure files and {data} tables beside it.")
+        print(f"Report: {written['page']}, with {figures} figure files and {data} data tables beside it.")
     return 0

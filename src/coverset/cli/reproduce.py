@@ -12,17 +12,24 @@ from rich.markup import escape
 from rich.table import Table
 
 from coverset.cli.options import read_options
-from coverset.cli.shared import FAILED, IN_USE, enable_compilation_cache, key_values, seed_list, stop_on_interrupt
+from coverset.cli.shared import (
+    FAILED,
+    IN_USE,
+    enable_compilation_cache,
+    parse_key_values,
+    parse_seeds,
+    stop_on_interrupt,
+)
 
 if TYPE_CHECKING:
-    from coverset.study.engine import Engine
+    from coverset.study.engine import StudyEngine
     from coverset.study.planning import Estimate
     from coverset.study.reproduce import Study
 
-DESCRIPTION = """Do the study of the paper: for every environment and method generate teammates, certify them, train
-agents with them and play these with held-out partners; then write the report. What is done is skipped, what was stopped
-or killed goes on where it was: repeat the command until it is through. Everything goes to OUT/ENV-METHOD-PRESET.
-Exit codes: 0 done, 1 a unit failed, 2 bad input, 3 another process is at work there, 130 or 143 stopped.
+DESCRIPTION = """Run the study of the paper: for every environment and method generate teammates, certify them, train
+agents with them and evaluate these with held-out partners; then write the report. Finished units are skipped, and units
+that were stopped or killed resume: repeat the command until the study is done. Results go to OUT/ENV-METHOD-PRESET.
+Exit codes: 0 done, 1 a unit failed, 2 bad input, 3 in use by another process, 130 or 143 stopped.
 
 Examples:
   coverset reproduce --dry-run
@@ -34,38 +41,38 @@ Examples:
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Options of the command."""
+    """Command-line options."""
 
     envs: tyro.conf.Positional[tuple[str, ...]] = ()
     """Environments (default: the four of the paper)."""
     methods: tuple[str, ...] = ("lbrdiv", "brdiv", "lipo")
-    """How teammates are generated."""
+    """Methods of teammate generation."""
     learners: tuple[str, ...] = ("rl2",)
-    """Agents that are trained with them: rl2, feedforward, plastic."""
+    """Learners of the ad hoc agents: rl2, feedforward, plastic, an installed one, or module:Class."""
     preset: str = "fast"
     """Where the settings come from: fast or paper."""
     seeds: tuple[str, ...] = ("0", "1", "2", "3")
-    """Seeds of everything; 0..15 means all from 0 to 15."""
+    """Random seeds; 0..15 is a range."""
     out: Path = Path("runs")
-    """Directory of all runs."""
+    """Parent directory of all runs."""
     generation: tuple[str, ...] = ()
     """Settings of `coverset generate` that replace the preset's, as NAME=VALUE."""
     training: tuple[str, ...] = ()
     """Settings of `coverset train` that replace the preset's, as NAME=VALUE."""
     engine: str = "local"
-    """Who runs it: local, one unit after the other in this process, or ray, side by side on a Ray cluster."""
+    """local: units run sequentially in this process; ray: in parallel on a Ray cluster."""
     address: str | None = None
-    """With --engine ray: HOST:PORT of a running cluster, or auto (default: a cluster of this machine alone)."""
+    """With --engine ray: HOST:PORT of a running cluster, or auto (default: start a cluster on this machine)."""
     cpus: int | None = None
-    """With --engine ray and no --address: how many units run side by side (default: the CPUs of this machine)."""
+    """With --engine ray and no --address: how many units run in parallel (default: the CPUs of this machine)."""
     dry_run: bool = False
-    """Only print what there is to do and how long it may take."""
+    """Only print the remaining units and their estimated time."""
     json: bool = False
-    """Print one JSON object on standard output and nothing else there."""
+    """Print one JSON object on standard output and nothing else."""
 
 
 def main(arguments: list[str]) -> int:
-    """Parse, run, print."""
+    """Parse the arguments, run the command, print the result."""
     command = read_options(Reproduce, arguments, command="reproduce", description=DESCRIPTION)
     enable_compilation_cache()
 
@@ -73,15 +80,15 @@ def main(arguments: list[str]) -> int:
     from coverset.study.planning import ENVIRONMENTS, estimate, plan_study
     from coverset.study.reproduce import reproduce
 
-    environments, engine = command.envs or ENVIRONMENTS, _engine(command)
+    environments, engine = command.envs or ENVIRONMENTS, _make_engine(command)
     chosen: dict[str, Any] = {
         "methods": command.methods,
         "learners": command.learners,
         "preset": command.preset,
-        "seeds": seed_list(command.seeds),
+        "seeds": parse_seeds(command.seeds),
         "out": command.out,
-        "generation": key_values("generation", command.generation),
-        "training": key_values("training", command.training),
+        "generation": parse_key_values("generation", command.generation),
+        "training": parse_key_values("training", command.training),
     }
     if command.dry_run:
         _show_plan([estimate(unit) for unit in plan_study(environments, **chosen)], as_json=command.json)
@@ -92,38 +99,39 @@ def main(arguments: list[str]) -> int:
     return stop.exit_code if study.stopped else FAILED if study.failed else IN_USE if study.in_use else 0
 
 
-def _engine(command: Reproduce) -> "Engine":
-    from coverset.checks import one_of
+def _make_engine(command: Reproduce) -> "StudyEngine":
+    from coverset.checks import check_one_of
 
-    one_of("engine", command.engine, ("local", "ray"))
+    check_one_of("engine", command.engine, ("local", "ray"))
     if command.engine == "ray":
         from coverset.study.ray.engine import RayEngine
 
         return RayEngine(command.address, cpus=command.cpus)
     for name, value in (("address", command.address), ("cpus", command.cpus)):
         if value is not None:
-            raise ValueError(f"--{name} is for --engine ray.")
+            raise ValueError(f"--{name} needs --engine ray.")
     from coverset.study.engine import LocalEngine
 
     return LocalEngine()
 
 
 def _show_plan(plan: "list[Estimate]", *, as_json: bool) -> None:
-    known = [row.seconds for row in plan if row.seconds is not None]
-    if as_json:
-        print(json.dumps({"units": [row.to_json() for row in plan], "seconds": round(sum(known), 1)}))
-        return
-    from coverset.cli.study_progress import duration
+    from coverset.cli.study_progress import format_duration
+    from coverset.study.planning import total_seconds
 
-    table = Table(title="what there is to do")
+    seconds = total_seconds(plan)
+    if as_json:
+        print(json.dumps({"units": [row.to_json() for row in plan], "seconds": seconds}))
+        return
+    table = Table(title="remaining units")
     for column in ("unit", "state", "time"):
         table.add_column(column, justify="right" if column == "time" else "left", overflow="fold")
     for row in plan:
-        time = duration(row.seconds) if row.state in ("to do", "resumes") else ""
+        time = format_duration(row.seconds) if row.state in ("to do", "resumes") else ""
         table.add_row(row.name, row.state, time)
     table.add_section()
-    unknown = "" if len(known) == len(plan) else " and more"
-    table.add_row("all", "", f"about {duration(sum(known))}{unknown}")
+    unknown = " and more" if any(row.seconds is None for row in plan) else ""
+    table.add_row("all", "", f"about {format_duration(seconds)}{unknown}")
     Console().print(table)
 
 
@@ -141,4 +149,4 @@ def _show(study: "Study", out: Path, *, as_json: bool) -> None:
         if study.report is not None:
             print(f"Report: {study.report}")
     if study.stopped:
-        print("coverset: stopped; repeat the command to go on.", file=sys.stderr)
+        print("coverset: stopped; repeat the command to continue.", file=sys.stderr)

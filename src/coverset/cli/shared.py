@@ -1,4 +1,4 @@
-"""What several commands need at the edge: exit codes, the compilation cache, Ctrl-C and SIGTERM, small parsers."""
+"""Shared parts of commands: exit codes, the compilation cache, Ctrl-C and SIGTERM, small parsers."""
 
 import json
 import signal
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 FAILED, BAD_INPUT, IN_USE = 1, 2, 3
-"""Exit codes: a part failed; the caller's mistake; another process is at work there. Stopped: 128 + the signal."""
-MOST_SEEDS = 10_000
-"""More than anybody trains at once: a range beyond is a slip, and one of billions would fill the memory."""
-LONGEST_RANGE = 100
-"""Characters of one word; Python itself reads no numbers of thousands of digits."""
+"""Exit codes: a part failed; user error; in use by another process. Stopped: 128 + the signal."""
+MAX_SEEDS = 10_000
+"""Larger ranges are typing errors, and ranges of billions would exhaust the memory."""
+MAX_RANGE_LENGTH = 100
+"""Maximum characters of a range; Python refuses to parse integers of thousands of digits."""
 
 
 def enable_compilation_cache() -> None:
-    """Keep compiled programs in the user's cache directory, so that a second start is quick."""
+    """Cache compiled programs in the user's cache directory, so that later starts are fast."""
     import jax
     from platformdirs import user_cache_path
 
@@ -27,7 +27,7 @@ def enable_compilation_cache() -> None:
 
 @dataclass
 class StopRequest:
-    """Whether a signal has asked to stop, and which."""
+    """Whether a signal has requested a stop, and which signal."""
 
     signum: int | None = None
 
@@ -36,24 +36,24 @@ class StopRequest:
 
     @property
     def exit_code(self) -> int:
-        """As shells tell an end by a signal: 130 after Ctrl-C, 143 after SIGTERM."""
+        """The shell convention for signals: 130 after Ctrl-C, 143 after SIGTERM."""
         return 128 + (self.signum or signal.SIGINT)
 
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[StopRequest]:
-    """Within the block the first Ctrl-C or SIGTERM only raises a flag, so that work can stop in order.
+    """Within the block, the first Ctrl-C or SIGTERM only sets a flag, so that work can stop cleanly.
 
-    The second interrupts with KeyboardInterrupt, which carries the number of its signal.
+    The second raises KeyboardInterrupt with the number of its signal.
     """
     request = StopRequest()
 
-    def ask(signum: int, frame: Any) -> None:
+    def request_stop(signum: int, frame: Any) -> None:
         if request():
             raise KeyboardInterrupt(signum)
         request.signum = signum
 
-    before = {signum: signal.signal(signum, ask) for signum in (signal.SIGINT, signal.SIGTERM)}
+    before = {signum: signal.signal(signum, request_stop) for signum in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield request
     finally:
@@ -61,8 +61,8 @@ def stop_on_interrupt() -> Iterator[StopRequest]:
             signal.signal(signum, handler)
 
 
-def option(arguments: Sequence[str], name: str, default: str) -> str:
-    """The value of an option, before the real parsing: other defaults depend on it."""
+def peek_option(arguments: Sequence[str], name: str, default: str) -> str:
+    """The value of an option before the full parsing, for defaults that depend on it."""
     for position, argument in enumerate(arguments):
         if argument == name and position + 1 < len(arguments):
             return arguments[position + 1]
@@ -71,24 +71,24 @@ def option(arguments: Sequence[str], name: str, default: str) -> str:
     return default
 
 
-def seed_list(words: Sequence[str]) -> list[int]:
-    """Read seeds: whole numbers, and ranges such as 0..15."""
+def parse_seeds(words: Sequence[str]) -> list[int]:
+    """Parse seeds: integers, and ranges such as 0..15."""
     seeds: list[int] = []
     for word in words:
         first, dots, last = word.partition("..")
-        too_long = len(word) > LONGEST_RANGE
+        too_long = len(word) > MAX_RANGE_LENGTH
         if too_long or not first.isdecimal() or (dots and not last.isdecimal()) or (dots and int(last) < int(first)):
-            told = word[:LONGEST_RANGE]
-            raise ValueError(f"seeds must be whole numbers from 0 on, or ranges such as 0..15, got '{told}'.")
+            shown = word[:MAX_RANGE_LENGTH]
+            raise ValueError(f"seeds must be non-negative integers, or ranges such as 0..15, got '{shown}'.")
         start, stop = int(first), int(last if dots else first) + 1
-        if len(seeds) + stop - start > MOST_SEEDS:
-            raise ValueError(f"seeds must be at most {MOST_SEEDS} at once, got '{word}'.")
+        if len(seeds) + stop - start > MAX_SEEDS:
+            raise ValueError(f"seeds must be at most {MAX_SEEDS} at once, got '{word}'.")
         seeds.extend(range(start, stop))
     return seeds
 
 
-def key_values(name: str, words: Sequence[str]) -> dict[str, Any]:
-    """Read NAME=VALUE words; values are JSON where they can be, else plain text."""
+def parse_key_values(name: str, words: Sequence[str]) -> dict[str, Any]:
+    """Parse NAME=VALUE words; a value that is not valid JSON is text."""
     values = {}
     for word in words:
         key, equals, text = word.partition("=")

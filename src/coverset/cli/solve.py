@@ -25,12 +25,12 @@ from coverset.solver import (
 )
 from coverset.solver.coverage import describe_mix
 
-DESCRIPTION = """Find the smallest set of ego actions that holds a best response to every teammate, pure or mixed, of a
-two-player game, with a proof for each action: a teammate that calls for it, or what makes it superfluous.
+DESCRIPTION = """Find the smallest set of ego actions that contains a best response to every teammate, pure or mixed, of
+a two-player game, with a proof for each action: a teammate that requires it, or the reason why it is not needed.
 
 Rows of the payoff table are the ego agent's actions, columns the teammate's. Files: a CSV table with or without names
-in its first row and column, or JSON such as {"payoffs": [[2, 0], [0, 1]]} or {"ego": ..., "teammate": ...} with
-"ego_actions" and "teammate_actions" if you like.
+in its first row and column, or JSON such as {"payoffs": [[2, 0], [0, 1]]} or {"ego": ..., "teammate": ...}, optionally
+with "ego_actions" and "teammate_actions".
 
 Examples:
   coverset solve matrix --figure regions.png
@@ -41,27 +41,27 @@ Examples:
 
 @dataclass(frozen=True)
 class Solve:
-    """Options of the command."""
+    """Command-line options."""
 
     game: tyro.conf.Positional[str]
     """Game: matrix, reaching, weighted-reaching (their corner tables), or the path of a CSV or JSON file."""
     figure: Path | None = None
-    """Draw the regions of best response (2 or 3 teammate actions) or the margins, into this file (.png, .svg, .pdf)."""
+    """File for a figure of the best-response regions (2 or 3 teammate actions) or of the margins (.png, .svg, .pdf)."""
     out: Path | None = None
-    """Also write the answer as JSON into this file."""
+    """Also write the solution as JSON to this file."""
     diversity: bool = False
-    """Also find the alphas for which BRDiv and LIPO would prefer the coverage set (small games)."""
+    """Also find the alphas for which BRDiv and LIPO prefer the coverage set (small games)."""
     json: bool = False
-    """Print one JSON object on standard output and nothing else there."""
+    """Print one JSON object on standard output and nothing else."""
 
 
 def main(arguments: list[str]) -> int:
-    """Parse and run."""
+    """Parse the arguments and run the command."""
     return run(read_options(Solve, arguments, command="solve", description=DESCRIPTION))
 
 
 def run(command: Solve) -> int:
-    """Solve, write what was asked for, print."""
+    """Solve, write the requested files, print."""
     _check_paths(command)
     game = load(command.game)
     with Console(stderr=True).status(f"Solving {game.shape[0]} x {game.shape[1]} actions"):
@@ -82,12 +82,12 @@ def run(command: Solve) -> int:
     else:
         _show(solution, preferences, Console())
         if played != solution.coverage_set:
-            Console().print(escape(_difference_in_play(solution, played)), highlight=False)
+            Console().print(escape(_describe_float32_difference(solution, played)), highlight=False)
     return 0
 
 
 def _check_paths(command: Solve) -> None:
-    """Refuse what cannot be written before the work, not after it."""
+    """Raise before solving if an output file cannot be written."""
     if command.out is not None and (not command.out.parent.is_dir() or command.out.is_dir()):
         raise ValueError(f"out must be a file in an existing directory, got '{command.out}'.")
     if command.figure is not None:
@@ -96,12 +96,12 @@ def _check_paths(command: Solve) -> None:
         check_figure_path(command.figure)
 
 
-def _difference_in_play(solution: Solution, played: tuple[int, ...] | None) -> str:
-    """One sentence for a game whose payoffs float32 does not tell apart as they were given."""
+def _describe_float32_difference(solution: Solution, played: tuple[int, ...] | None) -> str:
+    """One sentence about a game whose coverage set differs in float32."""
     if played is None:
-        return "Environments play in float32, in which these payoffs overflow or leave the coverage set undecided."
+        return "Environments use float32, in which these payoffs overflow or leave the coverage set undecided."
     names = ", ".join(solution.game.ego_actions[action] for action in played)
-    return f"Environments play in float32, and rounded to it these payoffs need other actions: {names}."
+    return f"Environments use float32, and with payoffs rounded to it other actions are needed: {names}."
 
 
 def _show(solution: Solution, preferences: tuple[Preference, ...], console: Console) -> None:
@@ -138,8 +138,8 @@ def _show_diversity(solution: Solution, preferences: tuple[Preference, ...], con
         table.add_column(column, overflow="fold")
     for preference in preferences:
         others = "\n".join(
-            f"{population.objective}   {escape(_pairs(solution, population.best_responses, population.teammates))}"
-            for population in preference.others
+            f"{other.objective}   {escape(_format_pairs(solution, other.best_responses, other.teammates))}"
+            for other in preference.others
         )
         table.add_row(preference.method, str(objectives[preference.method]), others or "none")
     console.print(table)
@@ -147,7 +147,7 @@ def _show_diversity(solution: Solution, preferences: tuple[Preference, ...], con
         console.print(preference.verdict)
 
 
-def _pairs(solution: Solution, best_responses: tuple[int, ...], teammates: tuple[int, ...]) -> str:
+def _format_pairs(solution: Solution, best_responses: tuple[int, ...], teammates: tuple[int, ...]) -> str:
     game = solution.game
     return ", ".join(
         f"{game.ego_actions[i]}-{game.teammate_actions[j]}" for i, j in zip(best_responses, teammates, strict=True)

@@ -1,4 +1,4 @@
-"""`coverset studio`: watch what runs do, and play with them, in a browser."""
+"""`coverset studio`: watch runs and play with them in a browser."""
 
 import json
 import sys
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import tyro
 
-from coverset.cli.options import Trusting, read_options
+from coverset.cli.options import TrustOptions, read_options
 from coverset.cli.shared import enable_compilation_cache
 
-DESCRIPTION = """Show the runs below DIR in a browser: training as it goes on, cross-play to watch, what is covered, and
-a trial in which you are the teammate. Trials are recorded in DIR/recordings, as moves and nothing else.
+DESCRIPTION = """Show the runs below DIR in a browser: live training curves, cross-play to watch, coverage, and trials
+in which you play the teammate. Trials are recorded in DIR/recordings, as moves and nothing else.
 
 Examples:
   coverset studio runs
@@ -21,25 +21,25 @@ Examples:
 
 
 @dataclass(frozen=True)
-class StudioOptions(Trusting):
-    """Options of the command."""
+class StudioOptions(TrustOptions):
+    """Command-line options."""
 
     directory: tyro.conf.Positional[Path]
-    """Directory with runs: one that coverset generate has written, or one that holds several."""
+    """Directory with runs: one written by coverset generate, or a parent of several."""
     host: str = "127.0.0.1"
-    """Where to listen. Elsewhere than on this machine visitors need the token in the address that is printed."""
+    """Address to listen on. On other addresses than the loopback, visitors need the token in the printed address."""
     port: int = 8642
-    """Where to listen; 0 takes any port that is free."""
+    """Port to listen on; 0 chooses a free port."""
     token: str | None = None
-    """What visitors must bring (default: none on this machine, else one is made up)."""
+    """Token that visitors must present (default: none on the loopback address, else a random one)."""
     open: bool = False
     """Open the page in a browser."""
     json: bool = False
-    """Print the address as one JSON object on standard output and nothing else there."""
+    """Print the address as one JSON object on standard output and nothing else."""
 
 
 def main(arguments: list[str]) -> int:
-    """Parse, listen, print the address, serve."""
+    """Parse the arguments, listen, print the address, serve."""
     command = read_options(StudioOptions, arguments, command="studio", description=DESCRIPTION)
     try:
         from coverset.studio.serving import listen
@@ -60,6 +60,6 @@ def main(arguments: list[str]) -> int:
         import webbrowser
 
         webbrowser.open(listening.address)
-    sys.setswitchinterval(0.001)  # importing and tracing in the background should not keep requests waiting
+    sys.setswitchinterval(0.001)  # importing and tracing in the background must not delay requests
     listening.run()
     return 0

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import tyro
 
-from coverset.cli.options import Trusting, read_options
-from coverset.cli.shared import StopRequest, enable_compilation_cache, option, seed_list, stop_on_interrupt
-from coverset.presets import train_settings
+from coverset.cli.options import TrustOptions, read_options, with_settings
+from coverset.cli.shared import StopRequest, enable_compilation_cache, parse_seeds, peek_option, stop_on_interrupt
+from coverset.presets import resolve_training
 from coverset.settings import TrainSettings
 
 DESCRIPTION = """Train an ad hoc agent with the teammates that `coverset generate` has written to DIR, one per seed.
@@ -18,20 +18,24 @@ The agent of DIR/seed-N goes to DIR/seed-N/LEARNER. Settings below show the defa
 
 Examples:
   coverset train runs/matrix-lbrdiv-fast
-  coverset train runs/matrix-lbrdiv-fast --learner plastic
+  coverset train runs/matrix-lbrdiv-fast --learner plastic --bins 20
+  coverset train runs/matrix-lbrdiv-fast --learner rl2 --network gru
   coverset train runs/reaching-lbrdiv-fast --partners teammates H1 H2 --seeds 0 1
 """
 
+LEARNER_SETTINGS = "learner_settings"
+
 
 @dataclass(frozen=True)
-class Train(Trusting):
+class Train(TrustOptions):
     """Options of the command; the rest are settings of the training itself."""
 
     directory: tyro.conf.Positional[Path]
     """Directory of a generation run: it holds seed-0, seed-1, ..."""
     settings: Annotated[TrainSettings, tyro.conf.arg(name="")]
     learner: str = "rl2"
-    """Learner: rl2, feedforward (no memory) or plastic (best responses and a belief)."""
+    """Learner: rl2, feedforward (no memory), plastic (best responses and a belief), an installed one, or module:Class;
+    its own settings are listed last."""
     preset: str = "fast"
     """Where the defaults of the settings come from: fast or paper."""
     seeds: tuple[str, ...] = ()
@@ -62,20 +66,19 @@ def _run(command: Train, stop: StopRequest) -> int:
     from coverset.pipeline.loop import Stopped
     from coverset.pipeline.train import train
 
-    overrides = {name: getattr(command.settings, name) for name in TrainSettings.__dataclass_fields__}
     with TrainingProgress(quiet=command.json, should_stop=stop) as progress:
         try:
             summaries = train(
                 command.directory,
-                learner=command.learner,
+                learner=getattr(command, LEARNER_SETTINGS),
+                settings=command.settings,
                 preset=command.preset,
-                seeds=seed_list(command.seeds) or None,
+                seeds=parse_seeds(command.seeds) or None,
                 partners=command.partners,
                 seat=command.seat,
                 resume=command.resume,
                 reporter=progress,
                 logs=command.log,
-                **overrides,
             )
         except Stopped as stopped:
             print(f"coverset: {stopped} Repeat the command with --resume.", file=sys.stderr)
@@ -85,19 +88,21 @@ def _run(command: Train, stop: StopRequest) -> int:
 
 
 def parse(arguments: list[str]) -> Train:
-    """Read the options; the settings' defaults are those of the run's environment."""
+    """Read the options; the settings' defaults are those of the run's environment and of the learner."""
     helping = bool({"-h", "--help"} & set(arguments))
     if not arguments or (arguments[0].startswith("-") and not helping):
         raise ValueError("train needs the directory of a generation run as its first argument.")
     directory = Path(arguments[0])
     environment = "" if helping and not directory.is_dir() else _environment(directory)
-    settings = train_settings(environment, option(arguments, "--preset", "fast"))
+    learner = peek_option(arguments, "--learner", "rl2")
+    settings, own = resolve_training(environment, learner, peek_option(arguments, "--preset", "fast"))
+    options = with_settings(Train, LEARNER_SETTINGS, type(own))
     return read_options(
-        Train,
+        options,
         arguments,
         command="train",
         description=DESCRIPTION,
-        default=Train(directory=directory, settings=settings),
+        default=options(directory=directory, settings=settings, learner=learner, **{LEARNER_SETTINGS: own}),
     )
 
 
@@ -113,12 +118,13 @@ def show(command: Train, summaries: list[dict[str, Any]]) -> None:
     if command.json:
         print(json.dumps({"agents": summaries}))
         return
+    from coverset.adhoc.registry import agent_folder
     from coverset.partners import seed_directories
     from coverset.runs.storage import check_fields
 
-    runs = seed_directories(command.directory, seed_list(command.seeds) or None)
+    runs = seed_directories(command.directory, parse_seeds(command.seeds) or None)
     for (seed, run), summary in zip(runs.items(), summaries, strict=True):
-        place = run / command.learner
+        place = run / agent_folder(command.learner)
         check_fields(place / "summary.json", summary, env_steps=int, train_seconds=float)
         print(f"seed {seed}: {summary['env_steps']:,} steps in {summary['train_seconds']:.0f} s -> {place}")
     print(f"Measure them with: coverset evaluate {command.directory} --learner {command.learner}")

@@ -1,4 +1,4 @@
-"""`coverset tune`: alpha for BRDiv and LIPO."""
+"""`coverset tune`: choose alpha for BRDiv and LIPO."""
 
 import json
 import sys
@@ -11,16 +11,16 @@ from rich.console import Console
 from rich.table import Table
 
 from coverset.cli.options import read_options
-from coverset.cli.shared import FAILED, enable_compilation_cache, key_values, seed_list, stop_on_interrupt
+from coverset.cli.shared import FAILED, enable_compilation_cache, parse_key_values, parse_seeds, stop_on_interrupt
 
 if TYPE_CHECKING:
     from coverset.study.tune import Tuning
 
-DESCRIPTION = """Choose alpha, the weight of cross-play in BRDiv and LIPO, as the paper did: generate with each alpha of
-a grid, take the one whose populations hold the most members of the coverage set, and look again close to it. Ties, and
-environments whose coverage set is not known, are decided by regret: what the best responses of an alpha give away with
-the teammates that all alphas have found. Held-out partners are never looked at. Runs that are done are used again, and
-stopped or killed ones go on.
+DESCRIPTION = """Choose alpha, the weight of cross-play in BRDiv and LIPO, as in the paper: generate with each alpha of
+a grid, take the one whose populations contain the most members of the coverage set, and refine the grid around it.
+Ties, and environments whose coverage set is unknown, are decided by the coverage regret of an alpha's best responses
+with the teammates that all alphas have found. Held-out partners are never used. Finished runs are reused, and stopped
+or killed ones resume.
 
 Examples:
   coverset tune matrix --method lipo
@@ -30,18 +30,18 @@ Examples:
 
 @dataclass(frozen=True)
 class Tune:
-    """Options of the command."""
+    """Command-line options."""
 
     env: tyro.conf.Positional[str]
     """Environment, as for `coverset generate`."""
     method: str
     """Method: brdiv or lipo."""
     alphas: tuple[float, ...] = (0.1, 0.5, 1.0, 5.0, 10.0)
-    """The grid; the default is the paper's."""
+    """Grid of alphas; the default is the paper's."""
     seeds: tuple[str, ...] = ("0", "1")
-    """Runs of each alpha; 0..3 means all from 0 to 3."""
+    """Seeds of each alpha; 0..3 is a range."""
     refinements: int = 1
-    """How often to try values between the best alpha and its neighbours."""
+    """How many times to add values between the best alpha and its neighbours to the grid."""
     preset: str = "fast"
     """Where the other settings come from: fast or paper."""
     generation: tuple[str, ...] = ()
@@ -49,11 +49,11 @@ class Tune:
     out: Path | None = None
     """Directory of the runs (default: runs/tune-ENV-METHOD-PRESET)."""
     json: bool = False
-    """Print one JSON object on standard output and nothing else there."""
+    """Print one JSON object on standard output and nothing else."""
 
 
 def main(arguments: list[str]) -> int:
-    """Parse, run, print."""
+    """Parse the arguments, run the command, print the result."""
     command = read_options(Tune, arguments, command="tune", description=DESCRIPTION)
     enable_compilation_cache()
 
@@ -65,15 +65,15 @@ def main(arguments: list[str]) -> int:
             command.env,
             method=command.method,
             alphas=command.alphas,
-            seeds=seed_list(command.seeds),
+            seeds=parse_seeds(command.seeds),
             refinements=command.refinements,
             preset=command.preset,
             out=command.out,
-            generation=key_values("generation", command.generation),
+            generation=parse_key_values("generation", command.generation),
             reporter=progress,
         )
     if tuning.stopped:
-        print("coverset: stopped; repeat the command to go on.", file=sys.stderr)
+        print("coverset: stopped; repeat the command to continue.", file=sys.stderr)
         return stop.exit_code
     if command.json:
         print(json.dumps(tuning.to_json()))

@@ -1,8 +1,8 @@
 """The contract of a two-player cooperative environment.
 
 An environment is a frozen, hashable dataclass of parameters (so that it can be static under `jit`) with pure methods.
-Nothing resets by itself: `step` returns the state that the step led to, ended or not, and whoever rolls episodes out
-resets at the edge (`autoreset`), so the final observation is never lost.
+An environment does not reset itself: `step` returns the next state whether or not the episode has ended, and rollouts
+reset with `autoreset`, so the final observation is never lost.
 """
 
 import abc
@@ -27,7 +27,7 @@ class Environment(abc.ABC):
     """
 
     version: ClassVar[int] = 1
-    """Raised whenever the same state and actions would lead elsewhere."""
+    """Incremented whenever the same state and actions would lead to a different outcome."""
 
     horizon: int
     """Number of steps after which an episode is truncated."""
@@ -36,6 +36,11 @@ class Environment(abc.ABC):
     @abc.abstractmethod
     def observation_size(self) -> int:
         """Length d of one seat's observation vector."""
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        """Shape that a convolutional network gives to one seat's observation; its product is `observation_size`."""
+        return (self.observation_size,)
 
     @property
     @abc.abstractmethod
@@ -47,11 +52,11 @@ class Environment(abc.ABC):
         """Draw an initial state from p_0."""
 
     def initial_states(self) -> tuple[PyTree, Float[np.ndarray, "n"]] | None:
-        """The whole of p_0: every state that `reset` may draw, stacked, and its probability; None where not known.
+        """The full distribution p_0: every state that `reset` may draw, stacked, and its probability; None if unknown.
 
-        To give it is to say that the game is finite and that `step` is deterministic, so that it can be solved exactly;
-        `coverset certify` checks both. Parts of a state that count steps should decide nothing but the end of the
-        episode at the horizon: where they decide more, time counts as part of the state, and there are more states.
+        An environment that returns it declares that the game is finite and that `step` is deterministic, so that it can
+        be solved exactly; `coverset certify` checks both. A step counter in the state should affect nothing but the end
+        of the episode at the horizon; otherwise time is part of the state, and there are more states.
         """
         return None
 
@@ -65,16 +70,16 @@ class Environment(abc.ABC):
 
     @abc.abstractmethod
     def render(self, state: PyTree) -> str:
-        """The state as text, for people."""
+        """Return the state as text."""
 
     @property
     def seats_alike(self) -> bool:
-        """Whether the seats may be swapped: same actions, same rules, same distribution of starts."""
+        """Whether the seats are interchangeable: same actions, rules and initial distribution."""
         return self.num_actions[0] == self.num_actions[1]
 
     @property
     def conventions(self) -> tuple[str, ...]:
-        """Names of the known coverage set's members; empty where it is not known."""
+        """Names of the members of the coverage set; empty if it is unknown."""
         return ()
 
     @property
@@ -83,51 +88,51 @@ class Environment(abc.ABC):
         return ()
 
     def convention(self, state: PyTree, seat: int) -> Int[Array, ""]:
-        """Which convention `seat` followed in the episode that ended in `state`.
+        """Return the convention that `seat` followed in the episode that ended in `state`.
 
-        Returns an index into `conventions`, or `len(conventions)` for none of them.
+        The result is an index into `conventions`, or `len(conventions)` for none of them.
         """
         del state, seat
         return jnp.int32(len(self.conventions))
 
     def heuristics(self) -> Mapping[str, Policy]:
-        """Hand-written policies for seat 1 by name, as partners to evaluate agents with.
+        """Hand-written policies for seat 1 by name, as partners for evaluation.
 
-        A name is made of letters, digits, `_`, `.` and `-`. If all policies are of one class and differ in arrays
-        alone, agents can be trained with them under the common name `heuristics`; otherwise one by one.
+        Names consist of letters, digits, `_`, `.` and `-`. If all policies share one class and differ only in arrays,
+        agents can train with all of them under the name `heuristics`; otherwise with each by its own name.
         """
         return {}
 
     def describe_heuristics(self) -> Mapping[str, str]:
-        """One sentence for each heuristic: what it does."""
+        """One sentence per heuristic that says what it does."""
         return {}
 
     def best_response(self, partner: Policy, seat: int) -> Oracle | None:
-        """The best expected return of an agent in `seat` that knows its `partner`; None where it is not known."""
+        """The best expected return of an agent in `seat` that knows its `partner`; None if it is unknown."""
         del partner, seat
         return None
 
     def board(self) -> Board | None:
-        """What the studio draws in every state of this game; None to show the text of `render`."""
+        """The static drawing of this game in the studio; None to show the text of `render`."""
         return None
 
     def scene(self, state: PyTree) -> Scene | None:
-        """What the studio draws for one state, whose arrays are on the host; None to show the text of `render`."""
+        """The drawing of one state (host arrays) in the studio; None to show the text of `render`."""
         del state
         return None
 
 
 def autoreset(outcome: Outcome, fresh_state: PyTree) -> PyTree:
-    """The state to go on from: `fresh_state` where the episode ended, else where the step led."""
+    """Return `fresh_state` if the episode has ended, otherwise the state after the step."""
     ended = outcome.terminated | outcome.truncated
     return jax.tree.map(lambda fresh, old: jnp.where(ended, fresh, old), fresh_state, outcome.state)
 
 
 def time_limit(time: Int[Array, ""], horizon: int, terminated: Flag) -> Flag:
-    """Whether the time limit, rather than the game, ends the episode after `time` steps."""
+    """Whether the time limit truncates an episode that has not terminated after `time` steps."""
     return (time >= horizon) & ~terminated
 
 
 def one_hot_cell(position: Int[Array, "2"], rows: int, columns: int) -> Float[Array, "cells"]:
-    """One-hot of a grid cell in row-major order."""
+    """One-hot encoding of a grid cell in row-major order."""
     return jax.nn.one_hot(position[0] * columns + position[1], rows * columns, dtype=jnp.float32)

@@ -1,4 +1,4 @@
-"""How the studio draws a game: a board that stays the same, and a scene for each state.
+"""How the studio draws a game: one static board, and a scene for each state.
 
 A board is a grid, a table of payoffs, or a grid with a table beside it; without either, the studio shows the text of
 `Environment.render`. Cells are (row, column), counted from 0 at the top left.
@@ -12,25 +12,25 @@ Cell = tuple[int, int]
 
 @dataclass(frozen=True)
 class Action:
-    """What one action is called, and how a person plays it."""
+    """The name of an action and the key that plays it."""
 
     name: str
     """Actions called up, down, left and right are laid out as arrows."""
     key: str = ""
-    """The key that plays it, as browsers name keys: "1", " ", "ArrowUp". Empty for none."""
+    """The key as browsers name it: "1", " ", "ArrowUp". Empty for none."""
     highlighted: bool = False
-    """Whether a player that has just done this is drawn with a thicker outline."""
+    """Whether a player is drawn with a thicker outline after this action."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Something that lies on a cell."""
+    """A labelled place or object on a cell."""
 
     cell: Cell
     label: str
     """One or two letters, drawn on the cell."""
     name: str = ""
-    """What screen readers call it, such as "corner A"; the label if empty."""
+    """Name for screen readers, such as "corner A"; the label if empty."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Grid:
     num_rows: int
     num_columns: int
     places: Sequence[Mark] = ()
-    """Cells that matter throughout the game, drawn as coloured ground."""
+    """Cells that matter throughout the game, drawn with a coloured background."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +55,16 @@ class Table:
 
 @dataclass(frozen=True)
 class Board:
-    """What stays the same in all states of a game."""
+    """The static part of a game's drawing."""
 
     rules: str
-    """One to three sentences for a person who is about to play."""
+    """One to three sentences for a human player."""
     actions: tuple[Sequence[Action], Sequence[Action]]
-    """Of seat 0 and of seat 1, in the order of their numbers."""
+    """Actions of seat 0 and of seat 1, by number."""
     grid: Grid | None = None
     table: Table | None = None
     hides_partner: bool = False
-    """Whether a player does not see where the partner stands; the studio then hides it from a person too."""
+    """Whether players do not observe the partner's position; the studio then hides it from people too."""
 
 
 @dataclass(frozen=True)
@@ -72,16 +72,16 @@ class Scene:
     """One state of a game, on its board."""
 
     positions: tuple[Cell | None, Cell | None] = (None, None)
-    """Where the players stand on the grid; None for a player without a place."""
+    """Cells of the players; None for a player who is not on the grid."""
     objects: Sequence[Mark] = ()
-    """What else lies on the grid now, drawn as discs."""
+    """Other objects on the grid, drawn as discs."""
     played: tuple[int, int] | None = None
-    """The entry of the table that the pair has just earned."""
+    """The table entry that the pair has just earned."""
     words: str = ""
-    """The rest of the state in whole sentences, for screen readers. If empty, the objects are listed."""
+    """The rest of the state in full sentences, for screen readers. If empty, the objects are listed."""
 
 
-WALKING = (
+MOVE_ACTIONS = (
     Action("up", "ArrowUp"),
     Action("down", "ArrowDown"),
     Action("left", "ArrowLeft"),
@@ -89,6 +89,6 @@ WALKING = (
 )
 
 
-def numbered_actions(count: int) -> list[Action]:
+def number_actions(count: int) -> list[Action]:
     """Name `count` actions "action 1", "action 2", ..., the first nine on the number keys."""
     return [Action(f"action {n + 1}", str(n + 1) if n < 9 else "") for n in range(count)]

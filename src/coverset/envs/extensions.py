@@ -1,22 +1,22 @@
-"""What a game may bring besides its rules: heuristics, oracles, and a drawing for the studio.
+"""Optional extensions of an environment: heuristics, oracles, and a drawing for the studio.
 
-A game brings its own by overriding methods of `Environment`; nothing needs to be registered:
+An environment provides them by overriding methods of `Environment`, without registration:
 
-| method                      | default | who uses it                                            |
+| method                      | default | used by                                                |
 |-----------------------------|---------|--------------------------------------------------------|
 | `heuristics()`              | none    | `evaluate`, `train --partners`, `crossplay`, the studio |
 | `describe_heuristics()`     | none    | the studio, in the list of partners                     |
 | `best_response(partner, seat)` | None | `oracle_fraction` of `evaluate`, scores in the studio   |
 | `board()`, `scene(state)`   | None    | the studio, which otherwise shows `render` as text      |
 
-For a game of somebody else, such as one behind an adapter, a package registers functions by the environment's class:
+For a third-party environment, such as one behind an adapter, a package registers functions by class:
 
     @coverset.heuristics.register(TheirGame)
     def their_heuristics(environment):
         return {"greedy": Greedy()}
 
-and names the module that does so under the entry point group `coverset.plugins`. Only entry points of installed
-distributions are imported, once, before the first lookup; files of runs never name a plugin.
+and lists the registering module in the entry point group `coverset.plugins`. Only entry points of installed
+distributions are imported, once, before the first lookup; run files never name a plugin.
 """
 
 import functools
@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import entry_points
 from typing import Concatenate, Generic, ParamSpec, TypeVar
 
-from coverset.checks import raised
+from coverset.checks import describe_exception
 from coverset.envs.base import Environment
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
@@ -40,12 +40,14 @@ Described = TypeVar("Described")
 
 @functools.cache
 def load_plugins() -> None:
-    """Import every installed plugin, so that it can register what it brings."""
+    """Import every installed plugin, so that it can register its extensions."""
     for entry in entry_points(group=PLUGIN_GROUP):
         try:
             entry.load()
         except (Exception, SystemExit) as error:  # third-party code may raise anything while it is imported
-            raise ValueError(f"plugin '{entry.name}' is installed but cannot be loaded: {raised(error)}.") from error
+            raise ValueError(
+                f"plugin '{entry.name}' is installed but cannot be loaded: {describe_exception(error)}."
+            ) from error
 
 
 class Extension(Generic[Arguments, Result]):
@@ -71,31 +73,31 @@ class Extension(Generic[Arguments, Result]):
 
 @Extension
 def heuristics(environment: Environment) -> Mapping[str, Policy]:
-    """Hand-written partners of an environment by name, such as H1, H2, ... of the built-in games; often none."""
+    """Hand-written partners of an environment by name, such as H1, H2, ... of the built-in games."""
     return environment.heuristics()
 
 
 @Extension
 def describe_heuristics(environment: Environment) -> Mapping[str, str]:
-    """One sentence for each heuristic that has one: what it does."""
+    """One sentence per heuristic that says what it does, where there is one."""
     return environment.describe_heuristics()
 
 
 @Extension
 def best_response(environment: Environment, partner: Policy, seat: int = 0) -> Oracle | None:
-    """The best expected return of an agent in `seat` that knows its `partner`; None where it is not known."""
+    """The best expected return of an agent in `seat` that knows its `partner`; None if it is unknown."""
     return environment.best_response(partner, seat)
 
 
 @Extension
 def draw_board(environment: Environment) -> Board | None:
-    """What the studio draws in every state; None to show the text of `render`."""
+    """The static drawing of a game in the studio; None to show the text of `render`."""
     return environment.board()
 
 
 @Extension
 def draw_scene(environment: Environment, state: PyTree) -> Scene | None:
-    """What the studio draws for one state, whose arrays are on the host; None to show the text of `render`."""
+    """The drawing of one state (host arrays) in the studio; None to show the text of `render`."""
     return environment.scene(state)
 
 
@@ -105,7 +107,7 @@ def number_heuristics(listed: Iterable[Described]) -> dict[str, Described]:
 
 
 def oracles(environment: Environment, seat: int = 0) -> dict[str, Oracle]:
-    """The oracle for an agent in `seat` with each heuristic of the environment for which there is one."""
+    """Return the oracles, where known, of an agent in `seat` with each heuristic of the environment."""
     if seat not in (0, 1):
         raise ValueError(f"seat must be 0 or 1, got {seat}.")
     found = {name: best_response(environment, partner, seat) for name, partner in heuristics(environment).items()}

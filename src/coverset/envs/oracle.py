@@ -1,8 +1,7 @@
-"""What an oracle is: the standard against which an ad hoc agent is scored. docs/oracles.md has the values.
+"""Oracles: the reference returns against which ad hoc agents are scored. docs/concepts/oracles.md lists the values.
 
-The agent that an oracle describes knows which partner it plays with, but in every other way is one of ours: it sees
-neither the partner's hidden position nor its private draws. It knows its partner from the first step on, so what an
-ad hoc agent spends on finding out is part of the distance between them.
+The oracle agent knows its partner's policy from the first step, but observes no more than an ad hoc agent: neither the
+partner's hidden position nor its random draws. The gap between the two includes the cost of identifying the partner.
 """
 
 from dataclasses import dataclass, field
@@ -18,16 +17,16 @@ class Oracle:
     """Expected undiscounted returns per episode with one known partner."""
 
     value: float
-    """The best for an agent that knows which partner it plays with and sees what any agent in its seat sees."""
+    """The best return of an agent that knows its partner and sees what any agent in its seat sees."""
     exact: bool
-    """Whether `value` is attained; otherwise it is an upper bound only."""
+    """Whether `value` is attained; otherwise it is an upper bound."""
     full_information: float
-    """The best for an agent that also sees the partner's position and draws; a bound where `value` is one."""
+    """The best return of an agent that also sees the partner's position and draws; a bound where `value` is one."""
     policy: Policy | None = field(default=None, compare=False, repr=False)
-    """An agent that attains `value`, where one was computed."""
+    """A policy that attains `value`, if one was computed."""
 
 
-def chances_as_written(chances: Float[Array, "n"]) -> Float[np.ndarray, "n"]:
-    """A policy's float32 chances in double precision: 0.55, not 0.550000012, and summing to 1."""
-    written = np.array([float(str(chance)) for chance in np.asarray(chances)])
+def to_double_precision(probabilities: Float[Array, "n"]) -> Float[np.ndarray, "n"]:
+    """Convert float32 probabilities to normalised float64 by their shortest decimals: 0.55, not 0.550000012."""
+    written = np.array([float(str(probability)) for probability in np.asarray(probabilities)])
     return written / written.sum()

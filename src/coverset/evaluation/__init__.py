@@ -1,0 +1,1 @@
+"""Measurements of populations and agents: cross-play, conventions, robustness, statistics over seeds."""

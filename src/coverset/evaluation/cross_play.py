@@ -1,4 +1,4 @@
-"""Any population crossed with any other, and what the pairs' returns say about the paper's constraints."""
+"""Cross-play between any two populations, and the paper's constraints on the returns of pairs."""
 
 from functools import partial
 
@@ -9,21 +9,22 @@ from jaxtyping import Float
 
 from coverset.envs.base import Environment
 from coverset.learning.rollout import Episode, play_trial
+from coverset.policies.stacked import count_members
 from coverset.policy import Policy
-from coverset.runs.storage import rounded
+from coverset.runs.storage import round_floats
 from coverset.types import PRNGKey
 
-MOST_STEPS = 2**26
-"""Environment steps of one measurement, beyond which it makes do with fewer trials."""
-FEWEST_TRIALS = 8
+MAX_STEPS = 2**26
+"""Most environment steps of one measurement; beyond them it uses fewer trials."""
+MIN_TRIALS = 8
 
 
-def affordable_trials(wanted: int, steps: int, *, pairs: int = 1) -> int:
-    """How many trials of each pair to play where one takes up to `steps` steps: as many as wanted, unless that is long.
+def limit_trials(wanted: int, steps: int, *, pairs: int = 1) -> int:
+    """Limit the trials per pair by the total number of steps, at up to `steps` steps per trial.
 
-    A game of 100,000 steps an episode would otherwise be measured for longer than it was trained.
+    Otherwise a game with 100,000 steps per episode would take longer to measure than to train.
     """
-    return min(wanted, max(FEWEST_TRIALS, MOST_STEPS // (steps * pairs)))
+    return min(wanted, max(MIN_TRIALS, MAX_STEPS // (steps * pairs)))
 
 
 def cross_play(
@@ -39,21 +40,19 @@ def cross_play(
     """Play every policy of `first` in seat 0 with every policy of `second` in seat 1.
 
     Args:
+      key: random key.
+      environment: the game.
       first: a policy whose arrays are stacked on a leading axis of P members.
       second: the same with Q members.
       trials: independent trials of each pair.
-      episodes: episodes in a trial, over which memories are kept.
+      episodes: episodes per trial, across which memories are kept.
+      discount: gamma of `discounted_returns`.
     Returns:
       An `Episode` whose fields have leading axes [P, Q, trials, episodes].
     """
-    pairs = (member_count(first), member_count(second))
+    pairs = (count_members(first), count_members(second))
     keys = jax.random.split(key, (*pairs, trials))
     return _cross_play(keys, environment, first, second, episodes, discount)
-
-
-def member_count(stacked: Policy) -> int:
-    """Length of the leading axis of a stacked policy."""
-    return jax.tree.leaves(eqx.filter(stacked, eqx.is_array))[0].shape[0]
 
 
 @eqx.filter_jit
@@ -65,7 +64,7 @@ def _cross_play(keys, environment: Environment, first: Policy, second: Policy, e
 
 
 def constraint_gaps(pair_returns: Float[np.ndarray, "K K"], margin: float) -> Float[np.ndarray, "2 K K"]:
-    """Slack of the paper's two sets of constraints, by the measured returns; NaN on the diagonals.
+    """Return the slack of the paper's two sets of constraints for measured returns; NaN on the diagonals.
 
     [0]_ij = R_ii - R_ji - margin  (another best response)      [1]_ij = R_ii - R_ij - margin  (another teammate)
     """
@@ -75,17 +74,17 @@ def constraint_gaps(pair_returns: Float[np.ndarray, "K K"], margin: float) -> Fl
     return slack
 
 
-def between_pairs(gaps: Float[np.ndarray, "2 K K"]) -> Float[np.ndarray, "n"]:
-    """The 2 K (K - 1) gaps of `constraint_gaps` off the diagonals; NaN among them is a return that is none."""
+def off_diagonal_gaps(gaps: Float[np.ndarray, "2 K K"]) -> Float[np.ndarray, "n"]:
+    """Return the 2 K (K - 1) off-diagonal gaps of `constraint_gaps`; NaN among them comes from a NaN return."""
     return gaps[:, ~np.eye(gaps.shape[1], dtype=bool)].reshape(-1)
 
 
-def violated(gaps: Float[np.ndarray, "2 K K"]) -> int:
-    """How many constraints do not hold; one whose gap is NaN does not."""
-    return int(np.sum(~(between_pairs(gaps) >= 0)))
+def count_violations(gaps: Float[np.ndarray, "2 K K"]) -> int:
+    """Count the violated constraints; a NaN gap counts as violated."""
+    return int(np.sum(~(off_diagonal_gaps(gaps) >= 0)))
 
 
-def named_gaps(pair_returns: Float[np.ndarray, "K K"], margin: float) -> dict[str, list]:
-    """`constraint_gaps` for a log, under the names of the multipliers that guard them."""
+def label_gaps(pair_returns: Float[np.ndarray, "K K"], margin: float) -> dict[str, list]:
+    """Return `constraint_gaps` for a log, under the names of their multipliers."""
     first, second = constraint_gaps(pair_returns, margin)
-    return {"other_best_response": rounded(first), "other_teammate": rounded(second)}
+    return {"other_best_response": round_floats(first), "other_teammate": round_floats(second)}

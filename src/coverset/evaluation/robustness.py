@@ -1,4 +1,4 @@
-"""How well one agent does with partners it has never met: trials with each, beside what could have been earned.
+"""Robustness of one agent: returns in trials with held-out partners, compared with oracles.
 
 Returns are undiscounted, reported raw and as fractions of the oracle, never clipped: a fraction may exceed 1 by chance.
 """
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from coverset.checks import at_least
+from coverset.checks import check_at_least
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
 from coverset.envs.extensions import oracles as oracles_of
@@ -22,7 +22,7 @@ from coverset.envs.oracle import Oracle
 from coverset.learning.rollout import play_trial
 from coverset.policies.stacked import group_alike
 from coverset.policy import Policy
-from coverset.runs.storage import rounded
+from coverset.runs.storage import round_floats
 from coverset.types import PRNGKey
 
 EPISODES = 20
@@ -31,39 +31,39 @@ EPISODES = 20
 
 @dataclass(frozen=True)
 class RobustnessRecord:
-    """Every return of one agent with each partner, and the oracles that are known."""
+    """Every return of one agent with each partner, and the known oracles."""
 
     seat: int
-    """The agent's."""
+    """The seat of the agent."""
     returns: Mapping[str, Float[np.ndarray, "trials episodes"]]
     oracles: Mapping[str, Oracle]
-    """By the same names; partners may be missing."""
+    """By partner name, where known."""
 
     def mean_return(self, partner: str) -> float:
-        """Over all trials and their episodes."""
+        """Return the mean over all trials and their episodes."""
         return float(self.returns[partner].mean())
 
     def standard_error(self, partner: str) -> float | None:
-        """Of the mean return. Episodes of one trial share a memory, so trials are the unit; None for a single one."""
+        """Return the standard error of the mean over trials, whose episodes share a memory; None for one trial."""
         by_trial = self.returns[partner].mean(axis=1)
         return float(by_trial.std(ddof=1) / len(by_trial) ** 0.5) if len(by_trial) > 1 else None
 
     def curve(self, partner: str) -> Float[np.ndarray, "episodes"]:
-        """Mean return of the first, second, ... episode of a trial: what the agent learns about its partner."""
+        """Return the mean return by episode of a trial, which shows adaptation to the partner."""
         return self.returns[partner].mean(axis=0)
 
     def oracle_fraction(self, partner: str) -> float | None:
-        """Mean return / oracle. None without an oracle, or with one that is not above 0.
+        """Return mean return / oracle; None without a positive oracle.
 
-        Where nothing can be won a fraction says nothing, and with a negative oracle it would grow with the loss.
+        With an oracle of 0 the fraction is undefined, and with a negative one it would grow with the loss.
         """
         oracle = self.oracles.get(partner)
         return self.mean_return(partner) / oracle.value if oracle and oracle.value > 0 else None
 
     def to_json(self) -> dict[str, Any]:
-        """Per partner and averaged: `mean_return` and `curve` over all partners, `oracle_fraction` over those that
-        have one (`oracle_partners` of them, None if there are none); partners count alike. `oracle_exact` is False if
-        any of these oracles is but an upper bound: the agent is then nearer to the best than the fraction says.
+        """Return results per partner and averaged, weighted equally: `mean_return` and `curve` over all partners,
+        `oracle_fraction` over those that have one (`oracle_partners` of them, None if there are none). `oracle_exact`
+        is False if any of these oracles is only an upper bound, so that the fraction understates the agent.
         """
         fractions = {name: f for name in self.returns if (f := self.oracle_fraction(name)) is not None}
         trials, episodes = next(iter(self.returns.values())).shape
@@ -71,29 +71,29 @@ class RobustnessRecord:
             "seat": self.seat,
             "trials": trials,
             "episodes": episodes,
-            "mean_return": rounded(np.mean([self.mean_return(partner) for partner in self.returns])),
-            "oracle_fraction": rounded(np.mean([*fractions.values()])) if fractions else None,
+            "mean_return": round_floats(np.mean([self.mean_return(partner) for partner in self.returns])),
+            "oracle_fraction": round_floats(np.mean([*fractions.values()])) if fractions else None,
             "oracle_partners": len(fractions),
             "oracle_exact": all(self.oracles[name].exact for name in fractions) if fractions else None,
-            "curve": rounded(np.mean([self.curve(partner) for partner in self.returns], axis=0)),
+            "curve": round_floats(np.mean([self.curve(partner) for partner in self.returns], axis=0)),
             "partners": {partner: self._partner_json(partner) for partner in self.returns},
         }
 
     def _partner_json(self, partner: str) -> dict[str, Any]:
         oracle = self.oracles.get(partner)
         return {
-            "mean_return": rounded(self.mean_return(partner)),
-            "standard_error": _rounded_or_none(self.standard_error(partner)),
-            "oracle": rounded(oracle.value) if oracle else None,
+            "mean_return": round_floats(self.mean_return(partner)),
+            "standard_error": _round_or_none(self.standard_error(partner)),
+            "oracle": round_floats(oracle.value) if oracle else None,
             "oracle_exact": oracle.exact if oracle else None,
-            "full_information": rounded(oracle.full_information) if oracle else None,
-            "oracle_fraction": _rounded_or_none(self.oracle_fraction(partner)),
-            "curve": rounded(self.curve(partner)),
+            "full_information": round_floats(oracle.full_information) if oracle else None,
+            "oracle_fraction": _round_or_none(self.oracle_fraction(partner)),
+            "curve": round_floats(self.curve(partner)),
         }
 
 
-def _rounded_or_none(value: float | None) -> float | None:
-    return None if value is None else rounded(value)
+def _round_or_none(value: float | None) -> float | None:
+    return None if value is None else round_floats(value)
 
 
 def evaluate_agent(
@@ -109,27 +109,32 @@ def evaluate_agent(
 ) -> RobustnessRecord:
     """Play `trials` trials of `episodes` episodes with each partner; the agent's memory lasts for a trial.
 
-    What is drawn in the trials with a partner depends on `key` and the partner's name alone, not on who else is met.
+    Random draws with a partner depend only on `key` and the partner's name, not on the other partners.
 
     Args:
-      seat: the agent's; partners sit in the other.
+      key: random key.
+      environment: the game.
+      policy: the agent.
+      seat: seat of the agent; partners take the other.
       partners: by name; by default the environment's heuristics.
       oracles: by name; by default those of the heuristics, and none for other partners.
+      trials: trials with each partner.
+      episodes: episodes per trial.
     """
     if seat not in (0, 1):
         raise ValueError(f"seat must be 0 or 1, got {seat}.")
-    at_least("trials", trials, 1)
-    at_least("episodes", episodes, 1)
+    check_at_least("trials", trials, 1)
+    check_at_least("episodes", episodes, 1)
     if partners is None:
         partners, oracles = heuristics(environment), oracles_of(environment, seat) if oracles is None else oracles
     if not partners:
         raise ValueError(
             "partners must name at least one policy (by default the environment's heuristics, "
-            f"where there are some), got none for {type(environment).__name__}."
+            f"if it has any), got none for {type(environment).__name__}."
         )
     returns = {}
     for names in group_alike(partners):
-        stacked = _stacked([partners[name] for name in names])
+        stacked = _stack_policies([partners[name] for name in names])
         keys = jnp.stack([jax.random.split(_partner_key(key, name), trials) for name in names])
         played = np.asarray(_play(keys, environment, policy, stacked, seat, episodes))
         returns |= dict(zip(names, played, strict=True))
@@ -141,8 +146,8 @@ def _partner_key(key: PRNGKey, name: str) -> PRNGKey:
     return jax.random.fold_in(key, zlib.crc32(name.encode()))
 
 
-def _stacked(family: list[Policy]) -> Policy:
-    """Arrays on a leading axis; everything else is the same for all."""
+def _stack_policies(family: list[Policy]) -> Policy:
+    """Stack arrays on a leading axis; everything else is equal in all policies."""
     arrays = [eqx.filter(partner, eqx.is_array) for partner in family]
     return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), family[0])
 

@@ -1,23 +1,24 @@
-"""The measurement of a finished population: every pair in both seats, what it does, what it covers."""
+"""Measurement of a trained population: cross-play in both seats, conventions, coverage, constraints."""
 
 from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Float
 
 from coverset.envs.base import Environment
-from coverset.evaluation.conventions import convention_shares, describe
+from coverset.evaluation.conventions import convention_shares, describe_conventions
 from coverset.evaluation.cross_play import (
-    affordable_trials,
     constraint_gaps,
+    count_violations,
     cross_play,
-    member_count,
-    named_gaps,
-    violated,
+    label_gaps,
+    limit_trials,
 )
 from coverset.evaluation.kinds import describe_kinds
 from coverset.policies.population import Population
-from coverset.runs.storage import rounded
+from coverset.policies.stacked import count_members
+from coverset.runs.storage import round_floats
 from coverset.types import PRNGKey
 
 TRIALS = 512
@@ -26,37 +27,58 @@ TRIALS = 512
 def measure_population(
     key: PRNGKey, environment: Environment, population: Population, *, margin: float, discount: float
 ) -> dict[str, Any]:
-    """Play `TRIALS` episodes of every pair, fewer of a long game. `cross_play` is undiscounted; the constraints are the
-    paper's, discounted.
+    """Play `TRIALS` episodes of every pair, fewer in long games, and return the fields of a summary.
 
-    Rows are best responses, columns teammates, in every matrix.
+    `cross_play` is undiscounted; the constraints use discounted returns, as in the paper. In every matrix, rows are
+    best responses and columns teammates.
+
+    Args:
+      key: random key.
+      environment: the game.
+      population: K best responses and K teammates.
+      margin: tau of the constraints.
+      discount: gamma of the returns in the constraints.
     """
     key, swapped_key = jax.random.split(key)
-    trials = affordable_trials(TRIALS, environment.horizon, pairs=member_count(population.teammates) ** 2)
+    pairs = count_members(population.best_responses) * count_members(population.teammates)
+    trials = limit_trials(TRIALS, environment.horizon, pairs=pairs)
     played = cross_play(key, environment, *population, trials=trials, discount=discount)
     returns = np.asarray(played.returns)[..., 0]
     pair_returns = np.asarray(played.discounted_returns)[..., 0].mean(axis=-1)
-    members = np.arange(len(pair_returns))
+    members = np.arange(min(pair_returns.shape))
     self_play = np.asarray(played.conventions)[members, members, :, 0]
     shares = [convention_shares(self_play[..., seat], len(environment.conventions)) for seat in (0, 1)]
-    gaps = constraint_gaps(pair_returns, margin)
     return {
-        **(describe(environment, *shares) if environment.conventions else describe_kinds(pair_returns, margin)),
+        **(
+            describe_conventions(environment, *shares)
+            if environment.conventions
+            else describe_kinds(pair_returns, margin)
+        ),
         "episodes_per_pair": trials,
-        "cross_play": rounded(returns.mean(axis=-1)),
-        "cross_play_standard_error": rounded(returns.std(axis=-1, ddof=1) / trials**0.5),
-        "cross_play_seats_swapped": _swapped_seats(swapped_key, environment, population, trials),
-        "discounted_cross_play": rounded(pair_returns),
+        "cross_play": round_floats(returns.mean(axis=-1)),
+        "cross_play_standard_error": round_floats(returns.std(axis=-1, ddof=1) / trials**0.5),
+        "cross_play_seats_swapped": _measure_swapped_seats(swapped_key, environment, population, trials),
+        "discounted_cross_play": round_floats(pair_returns),
         "margin": margin,
-        "gaps": named_gaps(pair_returns, margin),
-        "constraints_satisfied": violated(gaps) == 0,
-        "constraints_violated": violated(gaps),
+        **_constraints(pair_returns, margin),
     }
 
 
-def _swapped_seats(key: PRNGKey, environment: Environment, population: Population, trials: int) -> list | None:
-    """The same matrix with teammates in seat 0; None where the seats are not alike."""
+def _constraints(pair_returns: Float[np.ndarray, "R C"], margin: float) -> dict[str, Any]:
+    """How far the paper's constraints hold; null where best responses and teammates differ in number."""
+    if pair_returns.shape[0] != pair_returns.shape[1]:
+        return dict.fromkeys(("gaps", "constraints_satisfied", "constraints_violated"))
+    count = count_violations(constraint_gaps(pair_returns, margin))
+    return {
+        "gaps": label_gaps(pair_returns, margin),
+        "constraints_satisfied": count == 0,
+        "constraints_violated": count,
+    }
+
+
+def _measure_swapped_seats(key: PRNGKey, environment: Environment, population: Population, trials: int) -> list | None:
+    """Return the cross-play matrix with teammates in seat 0; None if the seats are not interchangeable."""
     if not environment.seats_alike:
         return None
     played = cross_play(key, environment, population.teammates, population.best_responses, trials=trials)
-    return rounded(np.asarray(played.returns)[..., 0].mean(axis=-1).T)
+    return round_floats(np.asarray(played.returns)[..., 0].mean(axis=-1).T)

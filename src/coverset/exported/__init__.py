@@ -1,0 +1,1 @@
+"""Exported agents: zip files with compiled programs, their checks, and the policies loaded from them."""

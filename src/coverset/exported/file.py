@@ -1,14 +1,14 @@
-"""Agents for people without coverset: one step of an agent, weights baked in, as compiled programs in a zip file.
+"""Export agents as files that run without coverset, and load such files: one step with weights, as programs in a zip.
 
-`coverset.exported.archive` lists what stands in the file. The programs are those of `jax.export` and run with jax and
-flatbuffers alone; see docs/study.md for an example. `done` says that the step before ended an episode; at the first
-step with a partner memory is the initial one, and neither `done` nor `reward` matters. Memory is a plain tuple of
-arrays.
+`coverset.exported.archive` lists the entries of the file, `coverset.pipeline.export` writes agents and members of
+populations. The programs come from `jax.export` and run with jax and
+flatbuffers alone; see docs/how-to/export.md for an example. `done` means that the previous step ended an episode. At the first
+step with a partner, memory is the initial memory, and `done` and `reward` are ignored. Memory is a tuple of arrays.
 
-Reading a file runs nothing from it. Of what jax.export writes around a program only the program is looked at: types of
-arguments, platforms and effects are those of a step, whatever the file says. The program itself is read, checked and
-rewritten by `coverset.exported.sandbox`, and checked again for each batch size that it is compiled for: see
-`coverset.exported.programs` for what it may do.
+Reading a file runs nothing from it. Only the program is taken from the container that jax.export writes: argument
+types, platforms and effects are always those of a step. `coverset.exported.sandbox` parses, checks and rewrites the
+program, which is checked again for each batch size that it is compiled for; `coverset.exported.programs` defines what a
+program may do.
 """
 
 import json
@@ -28,158 +28,100 @@ from jax import export
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Int
 
-from coverset.adhoc.agent import AdHocPolicy, feature_size
-from coverset.adhoc.plastic import PlasticPolicy
 from coverset.adhoc.saved import load_agent_policy
-from coverset.checks import between, one_of, raised
+from coverset.checks import check_between, describe_exception
 from coverset.envs import registry
 from coverset.exported import programs
 from coverset.exported.archive import PROGRAMS, pack, read_archive
 from coverset.exported.sandbox import Signature, clean_programs
 from coverset.policies.compatibility import check_policy
-from coverset.policies.networks import NetworkPolicy
 from coverset.policies.population import FORMAT as POPULATION_FORMAT
 from coverset.policies.population import Population, load_population
 from coverset.policy import Policy
-from coverset.runs.storage import DamagedFile, jsonable, load_tensors, write_bytes
+from coverset.runs.storage import DamagedFile, load_tensors, to_jsonable, write_bytes
 from coverset.types import Percept, PRNGKey, PyTree
 
-EXPORT_FILE = "agent.zip"
-SEATS = {"best-responses": 0, "teammates": 1}
-"""Halves of a population, and where they sit."""
 PLATFORMS = ("cpu", "cuda", "tpu")
-
-
-def export_agent(
-    agent: str | Path, out: str | Path | None = None, *, role: str | None = None, member: int | None = None
-) -> Path:
-    """Write an agent, or one member of a population, as a file that runs with jax alone.
-
-    Args:
-      agent: the directory or the file of an agent that `train` has written; with `role` and `member`, those of one seed
-        that `generate` has written.
-      out: where to; if not given `agent.zip` beside the agent, or such as `teammate-1.zip` beside the population.
-      role: half of a population, `teammates` or `best-responses`.
-      member: which of them, counted from 1.
-    Returns:
-      The path of the file.
-    """
-    _require_flatbuffers()
-    if (role is None) != (member is None):
-        raise ValueError(f"role and member must be given together or not at all, got {role!r} and {member!r}.")
-    path = Path(agent)
-    if role is None or member is None:
-        file, name = _file(path, "agent.safetensors", "agent", "coverset train"), EXPORT_FILE
-        policy, about = load_agent_policy(file)
-    else:
-        file = _file(path, "policies.safetensors", "population", "coverset generate")
-        name = f"{role.removesuffix('s')}-{member}.zip"
-        policy, about = _member(file, role, member)
-    target = Path(out) if out is not None else file.parent / name
-    return _write("out", target, policy, shape_of(policy), _origin(about))
 
 
 def export_policy(
     policy: Policy, env: str, seat: int, path: str | Path, *, env_parameters: dict[str, Any] | None = None
 ) -> Path:
-    """Write any policy as a file that runs with jax alone, and is a partner wherever partners are named.
+    """Write any policy as a file that runs with jax alone and can be named as a partner.
 
     Args:
-      policy: whatever acts in one seat; it may call nothing outside of compiled programs, as plain Python would be.
+      policy: the policy of one seat; it must be fully compiled, without callbacks to Python.
       env: the environment that it plays, as for `make`.
-      seat: where it sits, 0 or 1.
+      seat: its seat, 0 or 1.
       path: the file, such as `mine.zip`.
       env_parameters: parameters of the environment.
     Returns:
       The path of the file.
     """
-    _require_flatbuffers()
-    between("seat", seat, 0, 1)
+    require_flatbuffers()
+    check_between("seat", seat, 0, 1)
     environment = registry.make(env, **(env_parameters or {}))
     check_policy("policy", policy, environment, seat=seat)
-    parameters = registry.recorded_parameters(env, environment, env_parameters or {})
-    about = {"env": env, "env_parameters": jsonable(parameters), "seat": seat}
-    return _write("path", Path(path), policy, (environment.observation_size, environment.num_actions[seat]), about)
+    parameters = registry.parameters_to_record(env, environment, env_parameters or {})
+    about = {"env": env, "env_parameters": to_jsonable(parameters), "seat": seat}
+    return write_exported(
+        "path", Path(path), policy, (environment.observation_size, environment.num_actions[seat]), about
+    )
 
 
-def _write(name: str, target: Path, policy: Policy, shape: tuple[int, int], about: dict[str, Any]) -> Path:
-    """Write a policy that reads and chooses among so many, and what it is for."""
+def write_exported(name: str, target: Path, policy: Policy, shape: tuple[int, int], about: dict[str, Any]) -> Path:
+    """Write a policy and what it is for.
+
+    Args:
+      name: what the caller calls `target`, for messages.
+      target: the file.
+      policy: what acts.
+      shape: how many numbers it reads, and among how many actions it chooses.
+      about: environment, parameters and seat that it is for, and whatever else is to be kept.
+    """
     if target.is_dir():
         raise ValueError(f"{name} must be a file, but {target} is a directory.")
     shapes = {"observation_size": shape[0], "num_actions": shape[1]}
-    start, structure = _flat_memory(policy)
-    parts = _programs(policy, shape[0], start, structure)
+    start, structure = _flatten_memory(policy)
+    parts = _export_programs(policy, shape[0], start, structure)
     write_bytes(target, pack(parts, tuple(np.asarray(leaf, order="C") for leaf in start), {**shapes, **about}))
     return target
 
 
-def _file(path: Path, name: str, content: str, command: str) -> Path:
-    """The file that a path means, itself or within a directory."""
-    file = path / name if path.is_dir() else path
-    if not file.is_file():
-        raise ValueError(f"{path} holds no {content}: make one with `{command}`.")
-    return file
-
-
-def _member(file: Path, role: str, member: int) -> tuple[Policy, dict[str, Any]]:
-    """One policy of a population, and what it is for: best responses sit in seat 0, teammates in seat 1."""
-    one_of("role", role, SEATS)
-    population, about = load_population(file)
-    stacked: NetworkPolicy = getattr(population, role.replace("-", "_"))
-    between("member", member, 1, stacked.mlp.weights[0].shape[0])
-    policy = jax.tree.map(lambda x: x[member - 1], stacked)
-    return policy, {**about, "seat": SEATS[role], "role": role, "member": member}
-
-
-def _origin(about: dict[str, Any]) -> dict[str, Any]:
-    names = ("env", "env_parameters", "seat", "seed", "learner", "role", "member")
-    return {name: about[name] for name in names if name in about}
-
-
-def shape_of(policy: Policy) -> tuple[int, int]:
-    """How many numbers a policy reads, and among how many actions it chooses; stacked or not."""
-    match policy:
-        case AdHocPolicy(actor=actor, num_actions=actions):
-            return actor.encoder.sizes[0] - feature_size(0, actions, recurrent=actor.recurrent), actor.head.sizes[-1]
-        case PlasticPolicy(library=NetworkPolicy(mlp=mlp)) | NetworkPolicy(mlp=mlp):
-            return mlp.sizes[0], mlp.sizes[-1]
-        case ExportedPolicy():
-            return policy.observation_size, policy.num_actions
-    raise TypeError(f"A policy of type {type(policy).__name__} does not tell its shape.")
-
-
-def _programs(policy: Policy, size: int, start: tuple, structure: Any) -> dict[str, bytes]:
-    """The programs of an exported agent that reads so many numbers, as bytes."""
+def _export_programs(policy: Policy, size: int, start: tuple, structure: Any) -> dict[str, bytes]:
+    """The serialized programs of a policy with observations of this size."""
     step = partial(_step, policy, structure)
-    one, many = _arguments((), size, start), _arguments(_several(), size, start)
-    with _no_traces():
-        made = {"step.bin": _program(step, one), "steps.bin": _program(jax.vmap(step), many)}
+    one, many = _arguments((), size, start), _arguments(_symbolic_batch(), size, start)
+    with _omit_source_locations():
+        made = {"step.bin": _export_program(step, one), "steps.bin": _export_program(jax.vmap(step), many)}
     try:
         for program in made.values():
             programs.check_module(programs.read_module(program.mlir_module_serialized))
-        _check_for(made["steps.bin"], _arguments((1,), size, start), 1)
-    except programs.Refused as error:
+        _check_for_batch(made["steps.bin"], _arguments((1,), size, start), 1)
+    except programs.ProgramRefused as error:
         raise ValueError(f"policy cannot be exported: its step {error}.") from error
     return {name: bytes(program.serialize()) for name, program in made.items()}
 
 
 @cache
-def _several() -> tuple:
-    """The axis of any number of agents; always the same, so that jax knows a program that it has seen before."""
+def _symbolic_batch() -> tuple:
+    """The symbolic batch axis; one object for all programs, so that jax's caches work."""
     return tuple(export.symbolic_shape("n"))
 
 
-def _program(function: Callable[..., Any], shapes: tuple) -> export.Exported:
-    """Compile a step; what it does not use stays among its arguments, so that all programs take the same."""
+def _export_program(function: Callable[..., Any], shapes: tuple) -> export.Exported:
+    """Export a step; unused arguments are kept, so that all programs have the same signature."""
     try:
         return export.export(jax.jit(function, keep_unused=True), platforms=PLATFORMS)(*shapes)
-    except Exception as error:  # whatever a policy of others may raise
-        raise ValueError(f"policy cannot be compiled for {', '.join(PLATFORMS)}: {raised(error)}.") from error
+    except Exception as error:  # a third-party policy may raise anything
+        raise ValueError(
+            f"policy cannot be compiled for {', '.join(PLATFORMS)}: {describe_exception(error)}."
+        ) from error
 
 
 @contextmanager
-def _no_traces() -> Iterator[None]:
-    """Keep files and lines of this machine out of the programs: the same agent gives the same bytes anywhere."""
+def _omit_source_locations() -> Iterator[None]:
+    """Leave source locations out of the programs, so that the same agent gives the same bytes on any machine."""
     option = "jax_traceback_in_locations_limit"
     before = getattr(jax.config, option)
     jax.config.update(option, 0)
@@ -189,8 +131,8 @@ def _no_traces() -> Iterator[None]:
         jax.config.update(option, before)
 
 
-def _flat_memory(policy: Policy) -> tuple[tuple[Array, ...], Any]:
-    """Memory at the start of a trial as a tuple of arrays: first whether a step was taken, then the policy's own."""
+def _flatten_memory(policy: Policy) -> tuple[tuple[Array, ...], Any]:
+    """Initial memory as a tuple of arrays: first whether a step was taken, then the leaves of the policy's memory."""
     leaves, structure = jax.tree.flatten(policy.initial_memory())
     return (jnp.bool_(False), *map(jnp.asarray, leaves)), structure
 
@@ -198,7 +140,7 @@ def _flat_memory(policy: Policy) -> tuple[tuple[Array, ...], Any]:
 def _step(
     policy: Policy, structure: Any, key: PRNGKey, observation: Array, reward: Array, done: Array, memory: tuple
 ) -> tuple[Array, tuple]:
-    """One step with arguments that need none of our types. What came before the first step is not looked at."""
+    """One step with plain arrays as arguments; `reward` and `done` are ignored at the first step."""
     started, *leaves = memory
     percept = Percept(observation, jnp.where(started, reward, 0.0), done | ~started)
     action, after = policy.act(key, percept, jax.tree.unflatten(structure, leaves))
@@ -206,7 +148,7 @@ def _step(
 
 
 def _arguments(batch: tuple, observation_size: int, memory: tuple) -> tuple:
-    """Shapes of the arguments of a step; `batch` stands before each."""
+    """Shapes of the arguments of a step, each with the leading axes `batch`."""
     key = jax.eval_shape(lambda: jax.random.key(0))
     like = [key, jax.ShapeDtypeStruct((observation_size,), jnp.float32), jnp.float32(0.0), jnp.bool_(False)]
     batched = [jax.ShapeDtypeStruct((*batch, *x.shape), x.dtype) for x in (*like, *memory)]
@@ -214,7 +156,7 @@ def _arguments(batch: tuple, observation_size: int, memory: tuple) -> tuple:
 
 
 class Programs:
-    """The compiled programs of a file; two readings of the same file are equal."""
+    """The programs of a file; two instances loaded from the same file are equal."""
 
     def __init__(self, data: bytes, step: Callable[..., Any]) -> None:
         self.data = data
@@ -228,7 +170,7 @@ class Programs:
 
 
 class ExportedPolicy(Policy):
-    """An exported agent behind the policy interface: a partner like any other."""
+    """An exported agent as a policy."""
 
     start: tuple[Array, ...]
     """Memory at the start of a trial."""
@@ -239,7 +181,7 @@ class ExportedPolicy(Policy):
 
     @property
     def about(self) -> dict[str, Any]:
-        """What the agent was made for."""
+        """Environment, seat and origin of the agent."""
         return json.loads(self.description)
 
     def initial_memory(self) -> tuple[Array, ...]:
@@ -251,43 +193,44 @@ class ExportedPolicy(Policy):
 
 
 def load_exported(path: str | Path) -> ExportedPolicy:
-    """Read what `export_agent` or `export_policy` wrote, and check that its programs take and give what they should.
+    """Load a file written by `export_agent` or `export_policy`, and check its programs.
 
     Raises:
-      DamagedFile: the file is not what they wrote, or its programs do what no step of an agent does.
+      DamagedFile: the file is damaged, or its programs do something that no step of an agent does.
     """
-    _require_flatbuffers()
+    require_flatbuffers()
     path = Path(path)
     about, memory, parts = read_archive(path)
     start = tuple(jnp.asarray(leaf) for leaf in memory)
-    step = _batched(_steps(path, parts, about["observation_size"], start))
+    step = _merge_batch_axes(_load_step(path, parts, about["observation_size"], start))
     data = b"".join((*parts.values(), *(leaf.tobytes() for leaf in memory)))
     return ExportedPolicy(
         start, Programs(data, step), about["observation_size"], about["num_actions"], json.dumps(about)
     )
 
 
-def _steps(path: Path, parts: dict[str, bytes], size: int, start: tuple[Array, ...]) -> Callable[..., Any]:
-    """The program of several agents as a function, which checks what it costs for each number of agents."""
-    likes = {
-        name: _like(_arguments(batch, size, start)) for name, batch in zip(PROGRAMS, ((), _several()), strict=True)
+def _load_step(path: Path, parts: dict[str, bytes], size: int, start: tuple[Array, ...]) -> Callable[..., Any]:
+    """The batched program as a function that checks the program's cost for each new batch size."""
+    references = {
+        name: _reference_program(_arguments(batch, size, start))
+        for name, batch in zip(PROGRAMS, ((), _symbolic_batch()), strict=True)
     }
     try:
-        modules = {name: _module(name, part) for name, part in parts.items()}
-        cleaned = clean_programs(modules, {name: _signature(like) for name, like in likes.items()})
-    except programs.Refused as error:
+        modules = {name: _extract_module(name, part) for name, part in parts.items()}
+        cleaned = clean_programs(modules, {name: _signature(program) for name, program in references.items()})
+    except programs.ProgramRefused as error:
         raise DamagedFile(f"{path}: {error}.") from error
-    program = replace(likes["steps.bin"], mlir_module_serialized=cleaned["steps.bin"])
+    program = replace(references["steps.bin"], mlir_module_serialized=cleaned["steps.bin"])
 
     @cache
     def check(agents: int) -> None:
         try:
-            _check_for(program, _arguments((agents,), size, start), agents)
-        except programs.Refused as error:
+            _check_for_batch(program, _arguments((agents,), size, start), agents)
+        except programs.ProgramRefused as error:
             raise DamagedFile(f"{path}: steps.bin {error}.") from error
 
     def steps(*arguments):
-        if isinstance(agents := arguments[1].shape[0], int):  # else it is exported again, and checked when that is read
+        if isinstance(agents := arguments[1].shape[0], int):  # symbolic while exporting again; checked on loading
             check(agents)
         return program.call(*arguments)
 
@@ -295,44 +238,46 @@ def _steps(path: Path, parts: dict[str, bytes], size: int, start: tuple[Array, .
     return steps
 
 
-def _module(name: str, part: bytes) -> bytes:
-    """The program within what jax.export has written; nothing else of it is looked at."""
+def _extract_module(name: str, part: bytes) -> bytes:
+    """The program inside a serialized `jax.export` container; the rest of the container is ignored."""
     from jax._src.export.serialization_generated import Exported
 
     try:
         return bytes(Exported.GetRootAs(part).MlirModuleSerializedAsNumpy())
-    except Exception as error:  # flatbuffers raises whatever its bytes lead it to
-        raise programs.Refused(f"{name} cannot be read: {raised(error)}") from error
+    except Exception as error:  # flatbuffers may raise anything on damaged bytes
+        raise programs.ProgramRefused(f"{name} cannot be read: {describe_exception(error)}") from error
 
 
 @lru_cache(maxsize=16)
-def _like(shapes: tuple) -> export.Exported:
-    """A program of our own that takes and gives what a step does, with everything around it that jax.export needs."""
-    return _program(lambda key, observation, reward, done, memory: (reward.astype(jnp.int32), memory), shapes)
+def _reference_program(shapes: tuple) -> export.Exported:
+    """A trusted program with the signature of a step, whose container is used around programs from files."""
+    return _export_program(lambda key, observation, reward, done, memory: (reward.astype(jnp.int32), memory), shapes)
 
 
 def _signature(program: export.Exported) -> Signature:
-    """Names and types of what a step takes and gives."""
-    takes, gives = programs.signature(programs.read_module(program.mlir_module_serialized))
-    memory = [f"memory[{number}]" for number in range(len(gives) - 1)]
-    named = [*zip(("platform", "key", "observation", "reward", "done", *memory), takes, strict=True)]
-    return named, [*zip(("action", *memory), gives, strict=True)]
+    """Names and types of a step's arguments and results."""
+    inputs, outputs = programs.signature(programs.read_module(program.mlir_module_serialized))
+    memory = [f"memory[{number}]" for number in range(len(outputs) - 1)]
+    named = [*zip(("platform", "key", "observation", "reward", "done", *memory), inputs, strict=True)]
+    return named, [*zip(("action", *memory), outputs, strict=True)]
 
 
-def _check_for(program: export.Exported, shapes: tuple, agents: int) -> None:
-    """Raise Refused unless a program is allowed for so many agents: only then all sizes in it are known."""
+def _check_for_batch(program: export.Exported, shapes: tuple, agents: int) -> None:
+    """Raise ProgramRefused unless a program is allowed for this number of agents, which fixes all its sizes."""
     from jax._src.interpreters.mlir import refine_polymorphic_shapes
 
     try:
         lowered: Any = jax.jit(program.call).lower(*shapes).compiler_ir("stablehlo")
         refined = refine_polymorphic_shapes(lowered)
-    except Exception as error:  # whatever jax and its compiler find
-        raise programs.Refused(f"has sizes that cannot be found for {agents} agents: {raised(error)}") from error
+    except Exception as error:  # jax and its compiler may raise anything
+        raise programs.ProgramRefused(
+            f"has sizes that cannot be found for {agents} agents: {describe_exception(error)}"
+        ) from error
     programs.check_module(refined, agents)
 
 
 def load_saved(path: Path) -> tuple[Population | Policy, dict[str, Any]]:
-    """Read a file of policies, whatever it is called: a population or an agent, exported or not; and what it is for."""
+    """Load a population or an agent, exported or not, by the content of its file; also returns its description."""
     if _is_zip(path):
         policy = load_exported(path)
         return policy, policy.about
@@ -342,13 +287,13 @@ def load_saved(path: Path) -> tuple[Population | Policy, dict[str, Any]]:
 
 
 def _is_zip(path: Path) -> bool:
-    """Whether this is a zip file, even if its end, where the list of its entries stands, was cut off."""
+    """Whether this is a zip file, even if its end, which holds the central directory, is missing."""
     with path.open("rb") as file:
         return file.read(4) == b"PK\x03\x04" or zipfile.is_zipfile(path)
 
 
-def _batched(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A program over a leading axis as a function that `vmap` can give further axes: they are merged into that one."""
+def _merge_batch_axes(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function of one batch axis work under `vmap`, which merges further axes into that one."""
 
     @custom_vmap
     def step(*arguments):
@@ -358,13 +303,14 @@ def _batched(call: Callable[..., Any]) -> Callable[..., Any]:
     def _(size, batched, *arguments):
         full = jax.tree.map(lambda x, b: x if b else jnp.broadcast_to(x, (size, *x.shape)), arguments, tuple(batched))
         merged = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), full)
-        apart = jax.tree.map(lambda x: x.reshape(size, -1, *x.shape[1:]), step(*merged))
-        return apart, jax.tree.map(lambda x: True, apart)
+        split = jax.tree.map(lambda x: x.reshape(size, -1, *x.shape[1:]), step(*merged))
+        return split, jax.tree.map(lambda x: True, split)
 
     return step
 
 
-def _require_flatbuffers() -> None:
+def require_flatbuffers() -> None:
+    """Raise ValueError unless exported agents can be written and read."""
     try:
         import flatbuffers  # noqa: F401
     except ImportError as error:

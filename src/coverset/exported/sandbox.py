@@ -1,20 +1,20 @@
-"""Programs from files are read in a process of their own, which may crash, run out of memory, or take too long."""
+"""Parse programs from files in a separate process, which may crash, run out of memory or time out."""
 
 import json
 import subprocess
 import sys
 
 from coverset.exported import programs
-from coverset.exported.programs import SECONDS_LIMIT, Refused
+from coverset.exported.programs import SECONDS_LIMIT, ProgramRefused
 
 Signature = tuple[list[tuple[str, str]], list[tuple[str, str]]]
 
 
 def clean_programs(parts: dict[str, bytes], wanted: dict[str, Signature]) -> dict[str, bytes]:
-    """Read, check and write anew each program, which must take and give arrays of the wanted names and types.
+    """Parse, check and rewrite each program, whose arguments and results must have the wanted names and types.
 
     Raises:
-      Refused: says which of them is not what it should be, and why.
+      ProgramRefused: names the refused program and the reason.
     """
     request = [(name, len(part), wanted[name]) for name, part in parts.items()]
     command = [sys.executable, "-P", programs.__file__]
@@ -22,13 +22,13 @@ def clean_programs(parts: dict[str, bytes], wanted: dict[str, Signature]) -> dic
     try:
         done = subprocess.run(command, input=given, capture_output=True, timeout=SECONDS_LIMIT, check=False)
     except subprocess.TimeoutExpired as error:
-        raise Refused(f"{' or '.join(parts)} takes more than {SECONDS_LIMIT} s to read") from error
+        raise ProgramRefused(f"{' or '.join(parts)} takes more than {SECONDS_LIMIT} s to read") from error
     if done.returncode != 0:
-        raise Refused(f"{' or '.join(parts)} is damaged: reading ended with code {done.returncode}")
+        raise ProgramRefused(f"{' or '.join(parts)} is damaged: reading ended with code {done.returncode}")
     line, _, content = done.stdout.partition(b"\n")
     answer = json.loads(line)
     if "refused" in answer:
-        raise Refused(answer["refused"])
+        raise ProgramRefused(answer["refused"])
     cleaned = {}
     for name, length in zip(parts, answer["lengths"], strict=True):
         cleaned[name], content = content[:length], content[length:]

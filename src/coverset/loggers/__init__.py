@@ -1,0 +1,1 @@
+"""Third-party metric loggers, which receive the rows of `metrics.jsonl`."""

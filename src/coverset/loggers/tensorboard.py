@@ -1,4 +1,4 @@
-"""Rows of `metrics.jsonl` as TensorBoard scalars over environment steps, in `DIR/seed-N/tensorboard`.
+"""Log rows of `metrics.jsonl` as TensorBoard scalars over environment steps, in `DIR/seed-N/tensorboard`.
 
 Needs the extra `coverset[tensorboard]`.
 """
@@ -7,15 +7,15 @@ from typing import Any
 
 from tensorboardX import SummaryWriter
 
-from coverset.loggers.base import MetricsLog, numbers
+from coverset.loggers.base import MetricsLogger, flatten_row
 from coverset.runs.directory import RunDirectory
 
 PLACE = "tensorboard"
 EVENTS = "events.out.tfevents.*"
 
 
-class TensorBoardLog(MetricsLog):
-    """Event files cannot be cut back as a resumed run needs it, so they are written anew from the rows that count."""
+class TensorBoardLogger(MetricsLogger):
+    """Writes event files. They cannot be truncated, so a resumed run rewrites them from the rows that it keeps."""
 
     def __init__(self) -> None:
         self._writer: SummaryWriter | None = None
@@ -30,7 +30,7 @@ class TensorBoardLog(MetricsLog):
 
     def write(self, row: dict[str, Any]) -> None:
         assert self._writer is not None
-        for name, number in numbers(row).items():
+        for name, number in flatten_row(row).items():
             self._writer.add_scalar(name, number, row["env_steps"])
 
     def close(self) -> None:

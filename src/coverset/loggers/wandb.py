@@ -1,7 +1,7 @@
-"""Rows of `metrics.jsonl` as the history of a Weights & Biases run, one for each seed.
+"""Log rows of `metrics.jsonl` as the history of a Weights & Biases run, one for each seed.
 
-Needs the extra `coverset[wandb]`. The package's own settings say where runs go: `WANDB_PROJECT`, `WANDB_MODE=offline`
-(later `wandb sync DIR/seed-N/wandb/offline-run-*`) and the others.
+Needs the extra `coverset[wandb]`. The package's own environment variables apply, such as `WANDB_PROJECT` and
+`WANDB_MODE=offline` (upload later with `wandb sync DIR/seed-N/wandb/offline-run-*`).
 """
 
 import os
@@ -12,8 +12,8 @@ from typing import Any
 
 import wandb
 
-from coverset.checks import raised
-from coverset.loggers.base import MetricsLog, numbers
+from coverset.checks import describe_exception
+from coverset.loggers.base import MetricsLogger, flatten_row
 from coverset.runs.directory import RunDirectory
 from coverset.runs.storage import check_fields, read_record, write_json
 
@@ -21,11 +21,11 @@ PROJECT = "coverset"
 ID_FILE = "wandb.json"
 
 
-class WandbLog(MetricsLog):
-    """Step n of the history is chunk n of the training.
+class WandbLogger(MetricsLogger):
+    """Writes chunk n of the training as step n of the history.
 
-    A run keeps its id over resumes. Online, the server remembers how far it came, and rows that it has are not sent
-    again: they would be the same. Offline nothing remembers, so what was stored is replaced.
+    A run keeps its id when it resumes. Online, rows that the server already has are not sent again, since they are
+    identical. Offline, the stored history is replaced.
     """
 
     def __init__(self) -> None:
@@ -33,14 +33,14 @@ class WandbLog(MetricsLog):
         self._sent = 0
 
     def start(self, directory: RunDirectory, rows: list[dict[str, Any]]) -> None:
-        identity = _identity(directory.path / ID_FILE)
-        for old in (directory.path / "wandb").glob(f"offline-run-*-{identity}"):
+        run_id = _read_or_create_id(directory.path / ID_FILE)
+        for old in (directory.path / "wandb").glob(f"offline-run-*-{run_id}"):
             shutil.rmtree(old)
         config = directory.config()
         try:
             self._run = wandb.init(
                 project=os.environ.get("WANDB_PROJECT", PROJECT),
-                id=identity,
+                id=run_id,
                 name=f"{directory.path.parent.name}/{directory.path.name}",
                 dir=str(directory.path),
                 config={name: config[name] for name in config if name != "versions"},
@@ -48,24 +48,24 @@ class WandbLog(MetricsLog):
                 reinit="create_new",
                 settings=wandb.Settings(silent=True, console="off"),
             )
-        except Exception as error:  # nobody is logged in, no server answers, a setting of its own is wrong
+        except Exception as error:  # not logged in, no connection, or an invalid setting
             hint = "log in with `wandb login`, or set WANDB_MODE=offline"
-            raise ValueError(f"log 'wandb' cannot start: {hint} ({raised(error)}).") from error
+            raise ValueError(f"log 'wandb' cannot start: {hint} ({describe_exception(error)}).") from error
         self._sent = self._run.step
         for row in rows:
             self.write(row)
 
     def write(self, row: dict[str, Any]) -> None:
         if row["chunk"] >= self._sent:
-            self._run.log(numbers(row), step=row["chunk"])
+            self._run.log(flatten_row(row), step=row["chunk"])
 
     def close(self) -> None:
         if self._run is not None:
             self._run.finish()
 
 
-def _identity(path: Path) -> str:
-    """The run's id at Weights & Biases, drawn once."""
+def _read_or_create_id(path: Path) -> str:
+    """The run's id at Weights & Biases, generated on first use."""
     if not path.is_file():
         write_json(path, {"id": secrets.token_hex(8)})
     content = read_record(path)

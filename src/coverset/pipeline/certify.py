@@ -6,7 +6,7 @@ from typing import Any
 
 from coverset.certificates.blind import TRIALS
 from coverset.certificates.certificate import certify
-from coverset.checks import at_least
+from coverset.checks import check_at_least
 from coverset.partners import GenerationRun, read_run, seed_directories
 from coverset.runs.directory import RunDirectory
 from coverset.runs.storage import check_fields, write_json
@@ -33,7 +33,7 @@ def certify_runs(
     Returns:
       The content of `certificate.json` of every seed.
     """
-    at_least("trials", trials, 0)
+    check_at_least("trials", trials, 0)
     runs = [_read(path) for path in seed_directories(Path(directory), seeds or None).values()]
     certificates = []
     for run in runs:

@@ -1,6 +1,6 @@
 """Any two groups of policies played with each other: populations, agents and heuristics, by path or by name."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,15 +9,14 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from coverset.checks import at_least, between, one_of
+from coverset.checks import check_at_least, check_between, check_one_of
 from coverset.envs import registry
-from coverset.envs.base import Environment
 from coverset.evaluation.cross_play import cross_play
 from coverset.evaluation.robustness import EPISODES
 from coverset.evaluation.statistics import Interval, student_interval
+from coverset.partners import ROLES, Game, Group, Saved, check_is_no_path, find_group, read_saved
 from coverset.pipeline.generate import LARGEST_SEED
-from coverset.pipeline.sides import ROLES, Saved, Side, find_saved, make_side
-from coverset.runs.storage import rounded
+from coverset.runs.storage import round_floats
 from coverset.runs.trust import check_record, is_trusted
 
 TRIALS = 128
@@ -28,8 +27,8 @@ class CrossPlay:
     """Mean returns of every policy of one side with every policy of the other."""
 
     environment: str
-    first: Side
-    second: Side
+    first: Group
+    second: Group
     returns: Float[np.ndarray, "P Q trials episodes"]
 
     @property
@@ -47,11 +46,11 @@ class CrossPlay:
         intervals = [[self.interval(i, j).to_json() for j in range(shape[1])] for i in range(shape[0])]
         return {
             "env": self.environment,
-            "first": {"source": self.first.source, "policies": list(self.first.names)},
-            "second": {"source": self.second.source, "policies": list(self.second.names)},
+            "first": {"source": self.first.source, "policies": list(self.first.titles)},
+            "second": {"source": self.second.source, "policies": list(self.second.titles)},
             "trials": self.returns.shape[2],
             "episodes": self.returns.shape[3],
-            "mean_returns": rounded(self.means),
+            "mean_returns": round_floats(self.means),
             "low": [[cell["low"] for cell in row] for row in intervals],
             "high": [[cell["high"] for cell in row] for row in intervals],
         }
@@ -72,7 +71,7 @@ def crossplay(
 
     Args:
       first: the directory of one seed of a generation run or its policies file; the directory or file of an agent, also
-        of an exported one; `heuristics`; the name of a heuristic; or `module:function`, see `adapters.guests`.
+        of an exported one; `heuristics`; the name of a heuristic; or `module:function`; see `partners.find_group`.
       second: the same.
       env: the environment; needed only where neither side is a path.
       env_parameters: its parameters.
@@ -81,33 +80,38 @@ def crossplay(
       episodes: episodes of a trial, over which memories are kept.
       seed: what chance draws from.
     """
-    at_least("trials", trials, 1)
-    at_least("episodes", episodes, 1)
-    between("seed", seed, 0, LARGEST_SEED)
+    check_at_least("trials", trials, 1)
+    check_at_least("episodes", episodes, 1)
+    check_between("seed", seed, 0, LARGEST_SEED)
     for role in roles:
-        one_of("role", role, ROLES)
+        check_one_of("role", role, ROLES)
     names = (str(first), str(second))
-    saved = tuple(find_saved(name) for name in names)
-    known_as, environment = _environment(env, env_parameters or {}, saved)
-    sides = [make_side(names[seat], saved[seat], known_as, environment, seat=seat, role=roles[seat]) for seat in (0, 1)]
-    policies = (side.policies for side in sides)
-    played = cross_play(jax.random.key(seed), environment, *policies, trials=trials, episodes=episodes)
-    return CrossPlay(known_as["env"], sides[0], sides[1], np.asarray(played.returns, np.float64))
+    game = _find_game(env, env_parameters or {}, names)
+    groups = [find_group(name, game, seat=seat, role=roles[seat]) for seat, name in enumerate(names)]
+    policies = (group.policies for group in groups)
+    played = cross_play(jax.random.key(seed), game.environment, *policies, trials=trials, episodes=episodes)
+    return CrossPlay(game.known_as["env"], groups[0], groups[1], np.asarray(played.returns, np.float64))
 
 
-def _environment(
-    env: str | None, parameters: dict[str, Any], saved: tuple[Saved | None, ...]
-) -> tuple[Mapping[str, Any], Environment]:
-    """The environment that was asked for, or else the one that the paths were made for, with its name and parameters.
+def _read_path(name: str) -> Saved | None:
+    """What a path holds; None for a name that looks like none."""
+    if Path(name).exists():
+        return read_saved(Path(name))
+    check_is_no_path(name)
+    return None
+
+
+def _find_game(env: str | None, parameters: dict[str, Any], names: Sequence[str]) -> Game:
+    """The environment that was asked for, or else the one that the paths were made for.
 
     One of the paths may say so with a signature that the other lacks, as an exported agent does.
     """
     if env is not None:
-        return {"env": env, "env_parameters": parameters}, registry.make(env, **parameters)
-    origins = [origin for origin in saved if origin is not None]
+        return Game(registry.make(env, **parameters), {"env": env, "env_parameters": parameters})
+    origins = [saved for name in names if (saved := _read_path(name)) is not None]
     if not origins:
         raise ValueError("env must be given where neither side is a path, such as --env matrix.")
     for origin in origins:
         check_record(str(origin.file), origin.about)
     chosen = next((origin for origin in origins if is_trusted(origin.about)), origins[0])
-    return chosen.about, registry.make_recorded(str(chosen.file), chosen.about)
+    return Game(registry.make_from_record(str(chosen.file), chosen.about), chosen.about)

@@ -6,29 +6,29 @@ from typing import Any
 
 import jax
 
-from coverset.adhoc.saved import load_agent_policy
-from coverset.checks import one_of
+from coverset.adhoc.learner import Learner
+from coverset.adhoc.registry import agent_folder, learner_class, learner_name
 from coverset.envs.base import Environment
 from coverset.envs.extensions import best_response, heuristics
 from coverset.envs.oracle import Oracle
-from coverset.evaluation.cross_play import affordable_trials
+from coverset.evaluation.cross_play import limit_trials
 from coverset.evaluation.robustness import EPISODES, evaluate_agent
 from coverset.partners import (
     AGENT_FILE,
     HEURISTICS,
     OTHER_SEEDS,
     GenerationRun,
-    check_fits,
-    check_origin,
     find_partner,
+    load_agent_for,
     other_seeds,
     read_run,
     seed_directories,
 )
-from coverset.pipeline.train import LEARNERS
+from coverset.policies.stacked import count_members, take_member
 from coverset.policy import Policy
 from coverset.runs.directory import AgentDirectory
 from coverset.runs.storage import write_json
+from coverset.runs.trust import note_named
 
 EVALUATION_FILE = "evaluation.json"
 TRIALS = 128
@@ -39,7 +39,7 @@ HELD_OUT_STREAM = 3
 def evaluate(
     directory: str | Path,
     *,
-    learner: str = "rl2",
+    learner: str | Learner = "rl2",
     seeds: Sequence[int] | None = None,
     partners: Sequence[str] = (),
     trials: int | None = None,
@@ -49,7 +49,7 @@ def evaluate(
 
     Args:
       directory: a generation run whose agents `train` has written.
-      learner: whose agents.
+      learner: whose agents, by name or as `module:Class`, or a `Learner` itself.
       seeds: which seeds; all if not given.
       partners: names as for `train`; if not given, the environment's heuristics, or the teammates that the other seeds
         of the run have found, where it has no heuristics.
@@ -58,16 +58,16 @@ def evaluate(
     Returns:
       One record per seed, as in `evaluation.json`, with mean return, oracle fraction, and the same for every partner.
     """
+    name = learner if isinstance(learner, str) else learner_name(learner)
+    note_named(*([name] if ":" in name else []))
     records = []
     for seed, path in seed_directories(Path(directory), seeds).items():
         run = read_run(path)
-        agent = path / learner / AGENT_FILE
+        agent = path / agent_folder(name) / AGENT_FILE
         if not agent.is_file():
-            raise ValueError(f"{path} has no agent '{learner}': {_remedy(learner, directory, path / learner)}")
-        policy, about = load_agent_policy(agent)
-        check_origin(str(agent), agent, about, run.environment, run.config)
+            raise ValueError(f"{path} has no agent '{name}': {_remedy(name, directory, agent.parent)}")
+        policy, about = load_agent_for(agent, run.environment, run.config)
         seat = about["seat"]
-        check_fits(str(agent), policy, run.environment, seat=seat)
         held_out = _held_out(run, partners, seat=1 - seat)
         record = evaluate_agent(
             jax.random.fold_in(jax.random.key(seed), HELD_OUT_STREAM),
@@ -79,15 +79,15 @@ def evaluate(
             trials=default_trials(run.environment, episodes, len(held_out)) if trials is None else trials,
             episodes=episodes,
         )
-        found = {"seed": seed, "env": about["env"], "method": run.config["method"], "learner": learner}
+        found = {"seed": seed, "env": about["env"], "method": run.config["method"], "learner": name}
         records.append(found | record.to_json())
-        write_json(path / learner / EVALUATION_FILE, records[-1])
+        write_json(agent.with_name(EVALUATION_FILE), records[-1])
     return records
 
 
 def default_trials(environment: Environment, episodes: int, partners: int) -> int:
     """Trials with each partner if nobody says."""
-    return affordable_trials(TRIALS, max(1, episodes) * environment.horizon, pairs=partners)
+    return limit_trials(TRIALS, max(1, episodes) * environment.horizon, pairs=partners)
 
 
 def _oracles(run: GenerationRun, held_out: Mapping[str, Policy], seat: int) -> dict[str, Oracle]:
@@ -99,7 +99,7 @@ def _oracles(run: GenerationRun, held_out: Mapping[str, Policy], seat: int) -> d
 
 def _remedy(learner: str, directory: str | Path, place: Path) -> str:
     try:
-        one_of("learner", learner, LEARNERS)
+        learner_class(learner)
     except ValueError as error:
         return str(error)
     resume = " --resume" if AgentDirectory(place).config_path.is_file() else ""
@@ -128,8 +128,8 @@ def _held_out(run: GenerationRun, names: Sequence[str], *, seat: int) -> dict[st
 def _one_by_one(run: GenerationRun, name: str, *, seat: int) -> dict[str, Policy]:
     """Partners of one name, each alone."""
     stacked = find_partner(run, name, seat=seat)
-    titles = partner_titles(name, jax.tree.leaves(stacked)[0].shape[0])
-    return {title: jax.tree.map(lambda x, m=member: x[m], stacked) for member, title in enumerate(titles)}
+    titles = partner_titles(name, count_members(stacked))
+    return {title: take_member(stacked, index) for index, title in enumerate(titles)}
 
 
 def partner_titles(name: str, count: int) -> list[str]:

@@ -14,24 +14,25 @@ import jax.numpy as jnp
 import numpy as np
 from jax.stages import Wrapped
 
-from coverset.checks import at_least
+from coverset.checks import check_at_least
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.conformance import check_environment
 from coverset.evaluation.conventions import coverage_set
 from coverset.evaluation.summary import measure_population
-from coverset.loggers.base import find_logs
+from coverset.loggers.base import find_loggers
 from coverset.pipeline.loop import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job, Reporter, claim, train_seeds, trouble
-from coverset.policies.networks import NetworkPolicy
-from coverset.policies.population import Population, save_population
-from coverset.presets import generate_settings
-from coverset.reports.records import run_summary
-from coverset.runs.directory import RunDirectory, threads, versions
+from coverset.policies.population import save_population
+from coverset.policies.stacked import count_members
+from coverset.presets import resolve_generation
+from coverset.reports.records import read_run_summary
+from coverset.runs.directory import RunDirectory, count_threads, versions
 from coverset.runs.storage import write_json
-from coverset.runs.trust import foreign_names, is_unsigned, key_path, note_named, signed
+from coverset.runs.trust import foreign_names, is_unsigned, key_path, note_named, sign_record
 from coverset.settings import GenerateSettings
+from coverset.teammates.method import Method
 from coverset.teammates.metrics import metrics_row
-from coverset.teammates.registry import make_rule
+from coverset.teammates.registry import method_name
 from coverset.teammates.trainer import Metrics, Trainer, TrainState
 from coverset.types import PyTree
 
@@ -49,27 +50,33 @@ class Plan:
     environment: Environment
     env_parameters: dict[str, Any]
     """What the name needs to give this environment again."""
-    method: str
+    method_settings: Method
     preset: str
     settings: GenerateSettings
 
     @property
+    def method(self) -> str:
+        """Name of the method."""
+        return method_name(self.method_settings)
+
+    @property
     def trainer(self) -> Trainer:
-        return Trainer(self.environment, make_rule(self.method, self.settings), self.settings)
+        return Trainer(self.environment, self.method_settings, self.settings)
 
     def config(self, seed: int) -> dict[str, Any]:
         """The content of `config.json`, but for the seeds that train in one program with this one."""
-        return signed(
+        return sign_record(
             {
                 "command": "generate",
                 "env": self.environment_name,
                 "env_parameters": self.env_parameters,
                 "env_version": self.environment.version,
                 "method": self.method,
+                "method_settings": asdict(self.method_settings),  # pyright: ignore[reportArgumentType]
                 "preset": self.preset,
                 "seed": seed,
                 "settings": asdict(self.settings),
-                "versions": {**versions(), "threads": threads()},
+                "versions": {**versions(), "threads": count_threads()},
             }
         )
 
@@ -77,37 +84,40 @@ class Plan:
 def make_plan(
     environment: str | Environment,
     *,
-    method: str = "lbrdiv",
+    method: str | Method = "lbrdiv",
     preset: str = "fast",
     env_parameters: dict[str, Any] | None = None,
+    settings: GenerateSettings | None = None,
     **overrides: Any,
 ) -> Plan:
-    """Check every choice and put them together; raises ValueError with one sentence on the first bad one."""
+    """Check every choice and put them together; arguments are those of `generate`.
+
+    Raises:
+      ValueError: the first bad choice, in one sentence.
+    """
     if isinstance(environment, str):
         name, environment = environment, registry.make(environment, **(env_parameters or {}))
-        parameters = registry.recorded_parameters(name, environment, env_parameters or {})
+        parameters = registry.parameters_to_record(name, environment, env_parameters or {})
     else:
         name, parameters = registry.class_name(environment), registry.parameters_of(environment)
         note_named(*foreign_names({"env": name, "env_parameters": parameters}))
-    settings = generate_settings(name, method, preset, **overrides)
-    make_rule(method, settings)
-    if settings.share_pair_parameters and len(set(environment.num_actions)) > 1:
-        raise ValueError(
-            "share_pair_parameters must be false where the seats have different actions, "
-            f"got true for {' and '.join(map(str, environment.num_actions))} actions."
-        )
-    return Plan(name, environment, parameters, method, preset, settings)
+    resolved, method_settings = resolve_generation(name, method, preset, settings, **overrides)
+    note_named(*(kind for kind in (resolved.network, resolved.critic_network) if ":" in kind))
+    plan = Plan(name, environment, parameters, method_settings, preset, resolved)
+    assert plan.trainer.grid.num_envs > 0  # building the trainer checks that everything fits together
+    return plan
 
 
 def generate(
     environment: str | Environment,
     *,
-    method: str = "lbrdiv",
+    method: str | Method = "lbrdiv",
     preset: str = "fast",
     seeds: Sequence[int] = (0,),
     out: str | Path | None = None,
     resume: bool = False,
     env_parameters: dict[str, Any] | None = None,
+    settings: GenerateSettings | None = None,
     reporter: Reporter | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     logs: Sequence[str] = (),
@@ -117,25 +127,28 @@ def generate(
 
     Args:
       environment: a name that `coverset.make` knows, or an environment.
-      method: `lbrdiv`, `brdiv`, `lipo` or `independent`.
+      method: `lbrdiv`, `brdiv`, `lipo`, `independent`, an installed one, `module:Class`, or a `Method`.
       preset: `fast` or `paper`.
       seeds: one run each, in `out/seed-N`.
       out: where the runs go; `runs/ENV-METHOD-PRESET` if not given.
       resume: go on with runs that were stopped or killed, and skip those that are done.
       env_parameters: parameters of the environment, where it is given by name.
+      settings: shared settings in place of the preset's.
       reporter: how to follow the run.
       checkpoint_seconds: training time between two checkpoints; has no influence on the result.
       logs: further logs beside `metrics.jsonl`: `tensorboard`, `wandb`; no influence on the result either.
-      **overrides: fields of `GenerateSettings` that replace the preset's.
+      **overrides: single fields of `GenerateSettings` and of the method that replace the preset's.
     Returns:
       The content of `summary.json` of every seed, in the order of `seeds`.
     """
-    plan = make_plan(environment, method=method, preset=preset, env_parameters=env_parameters, **overrides)
+    plan = make_plan(
+        environment, method=method, preset=preset, env_parameters=env_parameters, settings=settings, **overrides
+    )
     if not registry.is_built_in(plan.environment):
         check_environment(plan.environment, quick=True)
     check_seeds(seeds)
-    loggers = find_logs(logs)
-    at_least("checkpoint_seconds", checkpoint_seconds, 0)
+    loggers = find_loggers(logs)
+    check_at_least("checkpoint_seconds", checkpoint_seconds, 0)
     root = Path(out) if out is not None else default_directory(plan)
     _check_root(root, plan)
     directories = {seed: RunDirectory(root / f"seed-{seed}") for seed in seeds}
@@ -151,7 +164,7 @@ def generate(
         checkpoint_seconds=checkpoint_seconds,
         logs=loggers,
     )
-    return [run_summary(directories[seed]) for seed in seeds]
+    return [read_run_summary(directories[seed]) for seed in seeds]
 
 
 def check_seeds(seeds: Sequence[int]) -> None:
@@ -169,7 +182,7 @@ def _check_root(root: Path, plan: Plan) -> None:
     for path in sorted(root.glob("seed-*")):
         seed, run = path.name.removeprefix("seed-"), RunDirectory(path)
         if seed.isdecimal() and run.config_path.is_file():
-            run.check_same(plan.config(int(seed)), whatever=("seed",))
+            run.check_same_run(plan.config(int(seed)), ignored=("seed",))
 
 
 def default_directory(plan: Plan) -> Path:
@@ -179,7 +192,7 @@ def default_directory(plan: Plan) -> Path:
 
 def run_name(environment_name: str, method: str, preset: str) -> str:
     """Name of the directory of all seeds."""
-    return f"{environment_name.replace(':', '-')}-{method}-{preset}"
+    return f"{environment_name}-{method}-{preset}".replace(":", "-")
 
 
 @lru_cache(maxsize=8)
@@ -196,29 +209,30 @@ class GenerationJob(Job):
         self.plan = plan
         self.seeds = seeds
         self.title = f"{plan.environment_name} {plan.method}"
-        self.num_chunks = plan.settings.num_chunks
-        self.steps_per_chunk = plan.settings.steps_per_chunk
-        self.start, self.train_chunk = _programs(plan.trainer)
+        self.trainer = plan.trainer
+        self.num_chunks = self.trainer.schedule.num_chunks
+        self.steps_per_chunk = self.trainer.schedule.steps_per_chunk
+        self.start, self.train_chunk = _programs(self.trainer)
 
     def init(self) -> TrainState:
         return self.start(jnp.stack([jax.random.key(seed) for seed in self.seeds]))
 
     def advance(self, chunk: int, state: TrainState) -> tuple[TrainState, tuple[Metrics, PyTree]]:
         state, metrics = self.train_chunk(state)
-        return state, (metrics, state.rule)
+        return state, (metrics, jax.vmap(self.trainer.report)(state))
 
     def over(self, state: TrainState) -> list[bool]:
-        return (np.asarray(jax.vmap(self.plan.trainer.progress)(state)) >= 1.0).tolist()
+        return (np.asarray(jax.vmap(self.trainer.progress)(state)) >= 1.0).tolist()
 
     def rows_written(self, chunk: int, state: TrainState) -> list[int]:
-        return (np.asarray(state.update) // self.plan.settings.updates_per_chunk).tolist()
+        return (np.asarray(state.update) // self.trainer.schedule.updates_per_chunk).tolist()
 
     def row(self, chunk: int, report: tuple[Metrics, PyTree]) -> dict[str, Any]:
-        return metrics_row(self.plan.environment, self.plan.settings, chunk, *report)
+        return metrics_row(self.trainer, chunk, *report)
 
     def trouble(self, report: tuple[Metrics, PyTree]) -> str | None:
         metrics, _ = report
-        rates = "learning_rate, critic_learning_rate or multiplier_learning_rate"
+        rates = "learning_rate, critic_learning_rate or the rates of the method"
         return trouble(np.asarray(metrics.tally.returns), bool(metrics.finite), rates, self.plan.environment)
 
     def status(self, rows: list[dict[str, Any]]) -> str:
@@ -236,17 +250,17 @@ class GenerationJob(Job):
         from coverset.reports.figures import draw_run  # here, so that no training waits for matplotlib
 
         plan = self.plan
-        about = signed({"env": plan.environment_name, "env_parameters": plan.env_parameters, "seed": seed})
-        population = _population(state)
+        about = {"env": plan.environment_name, "env_parameters": plan.env_parameters, "seed": seed}
+        population = self.trainer.population(state)
         save_population(directory.policies_path, population, about)
         key = jax.random.fold_in(jax.random.key(seed), EVALUATION_STREAM)
-        env_steps = int(state.update) * plan.settings.steps_per_update
+        env_steps = int(state.update) * self.trainer.schedule.steps_per_update
         summary = {
             "env": plan.environment_name,
             "method": plan.method,
             "preset": plan.preset,
             "seed": seed,
-            "population_size": plan.settings.population_size,
+            "population_size": count_members(population.teammates),
             "env_steps": env_steps,
             "train_seconds": round(seconds, 3),
             "steps_per_second": round(env_steps / seconds) if seconds else None,
@@ -262,8 +276,3 @@ def mean_known(rows: list[dict[str, Any]], name: str) -> str:
     """The mean over seeds of a field that may be unknown."""
     known = [row[name] for row in rows if row[name] is not None]
     return f"{np.mean(known):.2f}" if known else "-"
-
-
-def _population(state: TrainState) -> Population:
-    networks = state.learner.networks
-    return Population(NetworkPolicy(networks.best_responses), NetworkPolicy(networks.teammates))

@@ -17,8 +17,8 @@ import numpy as np
 
 from coverset.envs.base import Environment
 from coverset.envs.registry import parameters_of
-from coverset.loggers.base import MetricsLog
-from coverset.runs.directory import GROUP, RunDirectory, remove_new, to_tensors
+from coverset.loggers.base import MetricsLogger
+from coverset.runs.directory import GROUP, RunDirectory, remove_created, to_tensors
 from coverset.runs.storage import DamagedFile, read_json, write_json
 from coverset.types import PyTree
 
@@ -113,7 +113,7 @@ def claim(
         configs |= {seed: {**configs[seed], GROUP: list(group)} for seed in group}
     _claim_all(directories, configs)
     for seed, directory in directories.items():
-        if not directory.is_done() and (differences := directory.other_conditions(configs[seed])):
+        if not directory.is_done() and (differences := directory.describe_version_changes(configs[seed])):
             reporter.warn(
                 f"{directory.path} was begun with {differences}: its results may differ from those of one go."
             )
@@ -126,7 +126,7 @@ def _claim_all(directories: dict[int, RunDirectory], configs: dict[int, dict[str
         for seed, directory in directories.items():
             new += directory.claim(configs[seed])
     except ValueError:
-        remove_new(new)
+        remove_created(new)
         raise
 
 
@@ -137,7 +137,7 @@ def train_seeds(
     *,
     together: int,
     checkpoint_seconds: float,
-    logs: Sequence[Callable[[], MetricsLog]] = (),
+    logs: Sequence[Callable[[], MetricsLogger]] = (),
 ) -> None:
     """Train all seeds that are not done, some of them side by side, and finish each.
 
@@ -150,7 +150,7 @@ def train_seeds(
     waiting = {seed: directory for seed, directory in directories.items() if not directory.is_done()}
     with ExitStack() as held:
         for directory in waiting.values():
-            held.enter_context(directory.held())
+            held.enter_context(directory.hold_lock())
             _tell_lost(directory, reporter)
         for group in seed_groups(directories, together):
             chosen = {seed: waiting[seed] for seed in group if seed in waiting}
@@ -161,14 +161,14 @@ def train_seeds(
             states, seconds = run_job(job, chosen, group, reporter, checkpoint_seconds=checkpoint_seconds, logs=logs)
             for seed, state in zip(chosen, states, strict=True):
                 _check_stop(reporter, {seed: chosen[seed]})
-                chosen[seed].check_there()
+                chosen[seed].check_exists()
                 job.finish(seed, chosen[seed], state, seconds)
 
 
 def _tell_lost(directory: RunDirectory, reporter: Reporter) -> None:
     """Say which results of a run that had ended are made again."""
     if directory.has_ended():
-        for path in directory.lacking():
+        for path in directory.list_missing_results():
             reporter.warn(f"{path} is {'damaged' if path.exists() else 'missing'} and is made again.")
 
 
@@ -220,7 +220,7 @@ def run_job(
     reporter: Reporter,
     *,
     checkpoint_seconds: float,
-    logs: Sequence[Callable[[], MetricsLog]] = (),
+    logs: Sequence[Callable[[], MetricsLogger]] = (),
 ) -> tuple[list[PyTree], float]:
     """Train to the end. Returns the state of every seed, and seconds per seed.
 
@@ -265,7 +265,7 @@ def run_job(
 
 @contextmanager
 def _opened(
-    directories: dict[int, RunDirectory], makers: Sequence[Callable[[], MetricsLog]]
+    directories: dict[int, RunDirectory], makers: Sequence[Callable[[], MetricsLogger]]
 ) -> Iterator[Callable[[dict[int, dict[str, Any]]], None]]:
     """Give a function that writes rows by their seeds, to `metrics.jsonl` first, and close all logs in the end."""
     logs = {seed: [make() for make in makers] for seed in directories}
@@ -302,7 +302,7 @@ def _restore(
     """The newest state that all seeds of the group have whole, log and all, or fresh ones; logs are cut back to it."""
     fresh = job.init()
     like = jax.eval_shape(lambda: jax.tree.map(lambda x: x[0], fresh))
-    found = [directory.whole_checkpoints(like, reporter.warn) for directory in directories.values()]
+    found = [directory.load_intact_checkpoints(like, reporter.warn) for directory in directories.values()]
     chunk, state, rows = 0, fresh, [0] * len(directories)
     for common in sorted(set.intersection(*map(set, found)), reverse=True):
         stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(states[common] for states in found))
@@ -329,7 +329,7 @@ def _cannot_train_alone(directories: dict[int, RunDirectory], group: Sequence[in
 def _all_logged(directories: dict[int, RunDirectory], chunk: int, written: Sequence[int], reporter: Reporter) -> bool:
     """Whether the logs still hold all rows up to a checkpoint; says which does not."""
     for directory, count in zip(directories.values(), written, strict=True):
-        if (left := directory.whole_rows()) < count:
+        if (left := directory.count_intact_rows()) < count:
             reporter.warn(
                 f"{directory.metrics_path} holds {left} of the {count} rows that were logged by the checkpoint of "
                 f"chunk {chunk}, which is passed over."

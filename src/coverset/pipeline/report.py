@@ -14,10 +14,10 @@ from coverset.evaluation.conventions import coverage_set
 from coverset.reports import records
 from coverset.reports.chapters import Chapter, make_chapters
 from coverset.reports.document import make_document
-from coverset.reports.page import page_html
-from coverset.reports.records import AgentRecord, Content, RunRecord, Unreadable
-from coverset.reports.rendering import draw_png, on_white
-from coverset.runs.storage import MOST_LOG_BYTES, DamagedFile, parse_row, read_bytes, read_json, write_bytes
+from coverset.reports.page import render_page
+from coverset.reports.records import AgentRecord, Content, RunRecord, UnreadableRun
+from coverset.reports.rendering import add_white_background, draw_png
+from coverset.runs.storage import MAX_LOG_BYTES, DamagedFile, parse_row, read_bytes, read_json, write_bytes
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ def report(directory: str | Path, *, out: str | Path | None = None) -> dict[str,
     document = make_document(f"Coverset report: {directory.resolve().name}", *study)
     figures, data = [], []
     for picture in document.pictures():
-        drawn = {"svg": on_white(picture.svg).encode(), "png": draw_png(picture.figure)}
+        drawn = {"svg": add_white_background(picture.svg).encode(), "png": draw_png(picture.figure)}
         for ending, content in drawn.items():
             figures.append(page.parent / "figures" / f"{picture.name}.{ending}")
             write_bytes(figures[-1], content)
@@ -46,7 +46,7 @@ def report(directory: str | Path, *, out: str | Path | None = None) -> dict[str,
         data.append(page.parent / "data" / f"{table.name}.csv")
         write_bytes(data[-1], table.csv().encode())
     footer = f"Made by coverset {version('coverset')} with `coverset report`."
-    write_bytes(page, page_html(document, footer=footer).encode())
+    write_bytes(page, render_page(document, footer=footer).encode())
     return {"page": str(page), "figures": list(map(str, figures)), "data": list(map(str, data))}
 
 
@@ -64,7 +64,7 @@ def _page_path(directory: Path, out: Path | None) -> Path:
     return page
 
 
-def read_study(directory: Path) -> tuple[tuple[Chapter, ...], list[RunRecord], list[Unreadable]]:
+def read_study(directory: Path) -> tuple[tuple[Chapter, ...], list[RunRecord], list[UnreadableRun]]:
     """What is below a directory: chapters in order, all runs in them, and runs of which nothing can be told."""
     if not directory.is_dir():
         raise ValueError(f"DIR must be a directory with runs of coverset, but {directory} is not a directory.")
@@ -75,7 +75,7 @@ def read_study(directory: Path) -> tuple[tuple[Chapter, ...], list[RunRecord], l
     return make_chapters(runs, _members), runs, unreadable
 
 
-def _read_runs(directory: Path) -> tuple[list[RunRecord], list[Unreadable]]:
+def _read_runs(directory: Path) -> tuple[list[RunRecord], list[UnreadableRun]]:
     """All runs below a directory with their agents, by path, and those whose config cannot be read."""
     runs: dict[Path, tuple[Content, list[AgentRecord]]] = {}
     agents: list[tuple[Path, Content]] = []
@@ -84,7 +84,7 @@ def _read_runs(directory: Path) -> tuple[list[RunRecord], list[Unreadable]]:
         try:
             config, command = _read_config(path)
         except (ValueError, OSError) as error:
-            unreadable.append(Unreadable(_told(path.parent, directory), _problem(path, error)))
+            unreadable.append(UnreadableRun(_told(path.parent, directory), _problem(path, error)))
             continue
         if command == "generate":
             runs[path.parent] = (config, [])
@@ -95,7 +95,7 @@ def _read_runs(directory: Path) -> tuple[list[RunRecord], list[Unreadable]]:
             runs[path.parent][1].append(_read_agent(path, config, _told(path, directory)))
         else:
             problem = "the run of teammates to which this agent belongs cannot be read."
-            unreadable.append(Unreadable(_told(path, directory), problem))
+            unreadable.append(UnreadableRun(_told(path, directory), problem))
     found = [_read_run(path, *parts, _told(path, directory)) for path, parts in runs.items()]
     return found, unreadable
 
@@ -120,7 +120,7 @@ def _read_config(path: Path) -> tuple[Content, str | None]:
     if not isinstance(command, str) or command not in checks:
         return {}, None
     # Settings may be infinite and are then spelled out; numbers of any other kind are checked with the rest.
-    return records.checked(content, checks[command]), command
+    return records.validate(content, checks[command]), command
 
 
 def _read_run(path: Path, config: Content, agents: list[AgentRecord], told: str) -> RunRecord:
@@ -144,7 +144,7 @@ def _optional(path: Path, check: Callable[[Content], None], problems: list[str])
     """A file's content; None, and a sentence among the problems, if it is damaged."""
     if not path.is_file():
         return None
-    return _guarded(lambda: records.checked(read_json(path), check), path, problems)
+    return _guarded(lambda: records.validate(read_json(path), check), path, problems)
 
 
 def _rows(path: Path, check: Callable[[Content], None], problems: list[str]) -> tuple[Content, ...]:
@@ -154,10 +154,10 @@ def _rows(path: Path, check: Callable[[Content], None], problems: list[str]) -> 
     rows: list[Content] = []
 
     def read() -> None:
-        for number, line in enumerate(read_bytes(path, MOST_LOG_BYTES).split(b"\n")[:-1], start=1):
+        for number, line in enumerate(read_bytes(path, MAX_LOG_BYTES).split(b"\n")[:-1], start=1):
             row = parse_row(line, path, number)
             try:
-                rows.append(records.checked(row, check))
+                rows.append(records.validate(row, check))
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from error
 
@@ -185,7 +185,7 @@ def _members(config: Content) -> tuple[str, ...]:
     if config["env"] not in registry.names():
         return ()
     try:
-        environment = registry.make_recorded("config.json", config)
+        environment = registry.make_from_record("config.json", config)
     except (ValueError, TypeError):
         return ()
     return tuple(environment.conventions[member] for member in coverage_set(environment))

@@ -10,22 +10,21 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.stages import Wrapped
 
-from coverset.adhoc.plastic import make_plastic
+from coverset.adhoc.learner import AgentSpec, FittedLearner, Learner, OnPolicyLearner, World, agent_spec
 from coverset.adhoc.pool import PartnerPool
+from coverset.adhoc.registry import agent_folder, allow_learner, learner_name, learner_settings
 from coverset.adhoc.saved import save_agent
-from coverset.adhoc.trainer import AgentMetrics, AgentState, AgentTrainer
-from coverset.checks import one_of
+from coverset.adhoc.trainer import AgentMetrics, AgentState, AgentTrainer, training_schedule
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
-from coverset.evaluation.cross_play import affordable_trials, cross_play
-from coverset.loggers.base import find_logs
-from coverset.partners import GenerationRun, find_partners, read_run, seed_directories
+from coverset.evaluation.cross_play import cross_play, limit_trials
+from coverset.loggers.base import find_loggers
+from coverset.partners import AGENT_FILE, GenerationRun, find_partners, read_run, seed_directories
 from coverset.pipeline.loop import (
     CHECKPOINT_SECONDS,
     RUNS_LONG,
@@ -37,19 +36,21 @@ from coverset.pipeline.loop import (
     train_seeds,
     trouble,
 )
+from coverset.policies.population import Population
 from coverset.policies.stacked import group_alike, stack
 from coverset.policy import Policy
-from coverset.presets import train_settings
-from coverset.runs.directory import AgentDirectory, RunDirectory, threads, versions
-from coverset.runs.storage import rounded, write_json
-from coverset.runs.trust import signed
+from coverset.presets import resolve_training
+from coverset.runs.directory import AgentDirectory, RunDirectory, count_threads, versions
+from coverset.runs.storage import round_floats, write_json
+from coverset.runs.trust import sign_record
 from coverset.settings import TrainSettings
 from coverset.types import PRNGKey, PyTree
 
-LEARNERS = ("rl2", "feedforward", "plastic")
 AGENT_STREAM = 2
 """Folded into the seed's key, so that training an agent draws what generating its teammates never drew."""
 HELD_OUT_TRIALS = 16
+SHARED_LOSSES = ("entropy", "critic_loss")
+"""What every learner with a policy and a critic logs; all else is the learner's own."""
 HELD_OUT_STEPS = 2**17
 """Steps of a trial with a held-out heuristic during training, beyond which it has fewer episodes."""
 
@@ -60,28 +61,38 @@ class AgentPlan:
 
     environment_name: str
     environment: Environment
-    learner: str
+    learner: Learner
     preset: str
     settings: TrainSettings
-    seat: int
-    partners: tuple[str, ...]
+    seat: int = 0
+    partners: tuple[str, ...] = ("teammates",)
+
+    @property
+    def learner_name(self) -> str:
+        """The learner by name."""
+        return learner_name(self.learner)
+
+    def spec(self, population: Population | None = None) -> AgentSpec:
+        """What the agent is built from; some learners need the population for it."""
+        return agent_spec(self.learner, self.environment, self.settings, self.seat, population)
 
     def config(self, seed: int, generated: dict[str, Any]) -> dict[str, Any]:
         """The content of the agent's `config.json`, but for the seeds that train in one program with this one."""
-        return signed(
+        return sign_record(
             {
                 "command": "train",
                 "env": self.environment_name,
                 "env_parameters": generated["env_parameters"],
                 "env_version": self.environment.version,
                 "method": generated["method"],
-                "learner": self.learner,
+                "learner": self.learner_name,
+                "learner_settings": learner_settings(self.learner),
                 "preset": self.preset,
                 "seed": seed,
                 "seat": self.seat,
                 "partners": list(self.partners),
                 "settings": asdict(self.settings),
-                "versions": {**versions(), "threads": threads()},
+                "versions": {**versions(), "threads": count_threads()},
             }
         )
 
@@ -89,8 +100,9 @@ class AgentPlan:
 def train(
     directory: str | Path,
     *,
-    learner: str = "rl2",
+    learner: str | Learner = "rl2",
     preset: str = "fast",
+    settings: TrainSettings | None = None,
     seeds: Sequence[int] | None = None,
     partners: Sequence[str] = ("teammates",),
     seat: int = 0,
@@ -104,8 +116,10 @@ def train(
 
     Args:
       directory: what `generate` has written.
-      learner: `rl2`, `feedforward` (no memory), or `plastic` (a library of best responses and a belief; no training).
-      preset: `fast` or `paper`.
+      learner: `rl2`, `feedforward` (no memory), `plastic` (a library of best responses and a belief; no training),
+        `module:Class`, or a `Learner` itself.
+      preset: `fast` or `paper`, where the settings come from.
+      settings: all settings that learners share, instead of the preset's.
       seeds: which seeds of the run; all of them if not given.
       partners: the pool: `teammates`, `best-responses`, `other-seeds`, `heuristics`, a heuristic's name, paths of runs
         and agents, or `module:function`; see `partners.find_partner`.
@@ -114,29 +128,37 @@ def train(
       reporter: how to follow the training.
       checkpoint_seconds: time between two checkpoints.
       logs: further logs beside `metrics.jsonl`: `tensorboard`, `wandb`; no influence on the result either.
-      **overrides: fields of `TrainSettings` that replace the preset's.
+      **overrides: fields of `TrainSettings`, or of the learner, that replace those of the preset, of `settings` or of
+        `learner`.
     Returns:
       The content of the agents' `summary.json`, in the order of the seeds.
     """
-    one_of("learner", learner, LEARNERS)
-    loggers = find_logs(logs)
+    loggers = find_loggers(logs)
     if seat not in (0, 1):
         raise ValueError(f"seat must be 0 or 1, got {seat}.")
     runs = {seed: read_run(path) for seed, path in seed_directories(Path(directory), seeds).items()}
     first = next(iter(runs.values()))
-    settings = train_settings(first.config["env"], preset, **overrides)
-    plan = AgentPlan(first.config["env"], first.environment, learner, preset, settings, seat, tuple(partners))
-    agents: dict[int, RunDirectory] = {seed: AgentDirectory(run.path / learner) for seed, run in runs.items()}
+    env = first.config["env"]
+    shared, chosen = resolve_training(env, learner, preset, settings, **overrides)
+    allow_learner(chosen)
+    plan = AgentPlan(env, first.environment, chosen, preset, shared, seat, tuple(partners))
+    agents: dict[int, RunDirectory] = {
+        seed: AgentDirectory(run.path / agent_folder(plan.learner_name)) for seed, run in runs.items()
+    }
     pools = {seed: find_partners(run, tuple(partners), seat=1 - seat) for seed, run in runs.items()}
-    _check_alike(runs, pools)
+    specs = {seed: plan.spec(run.population) for seed, run in runs.items()}
+    _check_alike(runs, pools, specs)
     reporter = reporter or Reporter()
-    together = 1 if learner == "plastic" else settings.parallel_seeds
+    together = 1 if isinstance(chosen, FittedLearner) else shared.parallel_seeds
     claim(agents, lambda seed: plan.config(seed, runs[seed].config), reporter, resume=resume, together=together)
-    if learner == "plastic":
-        _make_libraries(plan, runs, agents, reporter)
+    if isinstance(chosen, FittedLearner):
+        worlds = {
+            seed: World(run.environment, run.population, pools[seed], seat, specs[seed]) for seed, run in runs.items()
+        }
+        _fit_agents(plan, chosen, worlds, agents, reporter)
         return [agents[seed].summary() or {} for seed in runs]
     train_seeds(
-        lambda group: AgentJob(plan, group, [pools[seed] for seed in group]),
+        lambda group: AgentJob(plan, group, [pools[seed] for seed in group], specs[group[0]]),
         agents,
         reporter,
         together=together,
@@ -146,7 +168,7 @@ def train(
     return [agents[seed].summary() or {} for seed in runs]
 
 
-def _check_alike(runs: dict[int, GenerationRun], pools: dict[int, PartnerPool]) -> None:
+def _check_alike(runs: dict[int, GenerationRun], pools: dict[int, PartnerPool], specs: dict[int, AgentSpec]) -> None:
     """Raise unless all seeds are of one game, with partners of one shape: their agents train in one program."""
     first, *others = runs
     for seed in others:
@@ -156,25 +178,30 @@ def _check_alike(runs: dict[int, GenerationRun], pools: dict[int, PartnerPool]) 
                 raise ValueError(
                     f"All seeds must be of one game, but {name} is {one} in seed {first}, {other} in {seed}."
                 )
-        if jax.tree.map(jnp.shape, pools[seed]) != jax.tree.map(jnp.shape, pools[first]):
+        shapes = [jax.tree.map(jnp.shape, pools[n]) for n in (first, seed)]
+        if shapes[0] != shapes[1] or specs[seed] != specs[first]:
             raise ValueError(
                 f"Partners of all seeds must be of one number and size, but those of seeds {first} and {seed} differ."
             )
 
 
-def _make_libraries(
-    plan: AgentPlan, runs: dict[int, GenerationRun], agents: dict[int, RunDirectory], reporter: Reporter
+def _fit_agents(
+    plan: AgentPlan,
+    learner: FittedLearner,
+    worlds: dict[int, World],
+    agents: dict[int, RunDirectory],
+    reporter: Reporter,
 ) -> None:
-    """PLASTIC-Policy needs no training."""
+    """Compute the agents of a learner without gradients, seed after seed."""
     for seed, agent in agents.items():
         if agent.is_done():
             continue
         if reporter.should_stop():
             raise Stopped(f"Stopped before seed {seed}; the run can be resumed.")
-        with agent.held():
+        with agent.hold_lock():
             key = jax.random.fold_in(jax.random.key(seed), AGENT_STREAM)
-            policy = make_plastic(key, plan.environment, runs[seed].population)
-            _finish(plan, seed, agent, policy, env_steps=0, seconds=0.0)
+            policy = learner.fit(key, worlds[seed])
+            _finish(plan, seed, agent, policy, worlds[seed].spec, env_steps=0, seconds=0.0)
 
 
 @lru_cache(maxsize=8)
@@ -187,16 +214,20 @@ def _programs(trainer: AgentTrainer) -> tuple[Wrapped, Wrapped]:
 class AgentJob(Job):
     """Training of the agents of some seeds, as the shared loop sees it."""
 
-    def __init__(self, plan: AgentPlan, seeds: tuple[int, ...], pools: list[PartnerPool]) -> None:
-        s, size = plan.settings, len(pools[0])
+    def __init__(
+        self, plan: AgentPlan, seeds: tuple[int, ...], pools: list[PartnerPool], spec: AgentSpec | None = None
+    ) -> None:
+        if not isinstance(plan.learner, OnPolicyLearner):
+            raise TypeError(f"learner must be an OnPolicyLearner or a FittedLearner, got {plan.learner_name}.")
+        schedule = training_schedule(plan.settings, len(pools[0]))
         self.plan = plan
         self.seeds = seeds
-        self.trainer = AgentTrainer(plan.environment, s, plan.learner == "rl2", plan.seat)
+        self.trainer = AgentTrainer(plan.environment, plan.settings, plan.learner, spec or plan.spec(), plan.seat)
         self.pools = jax.tree.map(lambda *leaves: jnp.stack(leaves), *pools)
-        self.title = f"{plan.environment_name} {plan.learner}"
-        self.num_chunks = s.num_chunks(size)
-        self.steps_per_chunk = s.steps_per_chunk(size)
-        self.updates_per_chunk = s.updates_per_chunk(size)
+        self.title = f"{plan.environment_name} {plan.learner_name}"
+        self.num_chunks = schedule.num_chunks
+        self.steps_per_chunk = schedule.steps_per_chunk
+        self.updates_per_chunk = schedule.updates_per_chunk
         self.held_out = heuristics(plan.environment)
         self.start, self.train_chunk = _programs(self.trainer)
 
@@ -229,7 +260,7 @@ class AgentJob(Job):
         seats = (agents, partners) if self.plan.seat == 0 else (partners, agents)
         horizon = self.plan.environment.horizon
         episodes = min(self.plan.settings.episodes_per_trial, max(1, HELD_OUT_STEPS // horizon))
-        trials = affordable_trials(HELD_OUT_TRIALS, episodes * horizon, pairs=len(self.seeds) * len(self.held_out))
+        trials = limit_trials(HELD_OUT_TRIALS, episodes * horizon, pairs=len(self.seeds) * len(self.held_out))
         played = cross_play(key, self.plan.environment, *seats, trials=trials, episodes=episodes)
         means = np.asarray(played.returns).mean(axis=(2, 3))
         return means.T if self.plan.seat == 0 else means
@@ -239,18 +270,18 @@ class AgentJob(Job):
         with np.errstate(invalid="ignore", divide="ignore"):
             by_partner = metrics.returns.sum(axis=1) / metrics.episodes.sum(axis=1)
             curve = metrics.returns.sum(axis=0) / metrics.episodes.sum(axis=0)
-        held_out = dict(zip(self.held_out, rounded(measured), strict=True)) if len(measured) else None
+        held_out = dict(zip(self.held_out, round_floats(measured), strict=True)) if len(measured) else None
         return {
             "chunk": chunk + 1,
             "update": (chunk + 1) * self.updates_per_chunk,
             "env_steps": (chunk + 1) * self.steps_per_chunk,
-            "mean_return": rounded(metrics.returns.sum() / max(1.0, metrics.episodes.sum())),
-            "returns_by_partner": rounded(by_partner),
-            "returns_by_episode": rounded(curve),
+            "mean_return": round_floats(metrics.returns.sum() / max(1.0, metrics.episodes.sum())),
+            "returns_by_partner": round_floats(by_partner),
+            "returns_by_episode": round_floats(curve),
             "held_out": held_out,
-            "held_out_return": rounded(measured.mean()) if len(measured) else None,
-            "entropy": rounded(metrics.entropy),
-            "critic_loss": rounded(metrics.critic_loss),
+            "held_out_return": round_floats(measured.mean()) if len(measured) else None,
+            **{name: round_floats(metrics.losses[name]) for name in SHARED_LOSSES if name in metrics.losses},
+            "learner": {name: round_floats(x) for name, x in metrics.losses.items() if name not in SHARED_LOSSES},
         }
 
     def trouble(self, report: tuple[AgentMetrics, PyTree]) -> str | None:
@@ -267,21 +298,27 @@ class AgentJob(Job):
 
     def finish(self, seed: int, directory: RunDirectory, state: AgentState, seconds: float) -> None:
         """Write the agent and its summary."""
-        policy = self.trainer.policy(state.networks)
-        _finish(self.plan, seed, directory, policy, env_steps=self.num_chunks * self.steps_per_chunk, seconds=seconds)
+        policy, env_steps = self.trainer.policy(state.networks), self.num_chunks * self.steps_per_chunk
+        _finish(self.plan, seed, directory, policy, self.trainer.spec, env_steps=env_steps, seconds=seconds)
 
 
 def _finish(
-    plan: AgentPlan, seed: int, directory: RunDirectory, policy: Policy, *, env_steps: int, seconds: float
+    plan: AgentPlan,
+    seed: int,
+    directory: RunDirectory,
+    policy: Policy,
+    spec: AgentSpec,
+    *,
+    env_steps: int,
+    seconds: float,
 ) -> None:
     """Write the agent, then its summary, which marks it as done."""
-    policy = jax.tree.map(lambda x: np.asarray(x) if eqx.is_array(x) else x, policy)
-    made_for = {"env": plan.environment_name, "env_parameters": _parameters(directory)}
-    about = signed({"learner": plan.learner, **made_for, "seat": plan.seat, "seed": seed})
-    save_agent(directory.path / "agent.safetensors", policy, about)  # pyright: ignore
+    parameters = directory.config()["env_parameters"]
+    about = {"env": plan.environment_name, "env_parameters": parameters, "seat": plan.seat, "seed": seed}
+    save_agent(directory.path / AGENT_FILE, policy, plan.learner, spec, about)
     summary = {
         "env": plan.environment_name,
-        "learner": plan.learner,
+        "learner": plan.learner_name,
         "preset": plan.preset,
         "seed": seed,
         "seat": plan.seat,
@@ -291,7 +328,3 @@ def _finish(
         "steps_per_second": round(env_steps / seconds) if seconds else None,
     }
     write_json(directory.summary_path, summary)
-
-
-def _parameters(directory: RunDirectory) -> dict[str, Any]:
-    return directory.config()["env_parameters"]

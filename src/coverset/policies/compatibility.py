@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from coverset.checks import raised
+from coverset.checks import describe_exception
 from coverset.envs.base import Environment
 from coverset.policy import Policy
 from coverset.types import Percept, PyTree
@@ -23,7 +23,7 @@ def check_policy(who: str, policy: Policy, environment: Environment, *, seat: in
         _, remembered = jax.eval_shape(policy.act, key, percept, memory)
         action, _ = policy.act(key, percept, memory)
     except Exception as error:  # whatever an agent of others may raise
-        raise ValueError(f"{who} does not fit the environment: {raised(error)}.") from error
+        raise ValueError(f"{who} does not fit the environment: {describe_exception(error)}.") from error
     _check_memory(who, jax.eval_shape(policy.initial_memory), remembered)
     if jnp.shape(action) != () or not jnp.issubdtype(jnp.result_type(action), jnp.integer):
         raise ValueError(f"{who} must choose a whole number, got {action!r}.")
@@ -52,3 +52,13 @@ def _check_memory(who: str, initial: PyTree, remembered: PyTree) -> None:
             shapes = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in (before, after)]
             place = f" at {jax.tree_util.keystr(path)}" if path else ""
             raise ValueError(f"{wanted}, {shapes[0]}{place}, got {shapes[1]}.")
+
+
+def policy_shape(policy: Any) -> tuple[int, int]:
+    """How many numbers a saved policy reads, and among how many actions it chooses; stacked or not."""
+    try:
+        return policy.observation_size, policy.num_actions
+    except AttributeError as error:
+        raise ValueError(
+            f"a policy that is saved must have observation_size and num_actions, and {type(policy).__name__} lacks one."
+        ) from error

@@ -1,4 +1,4 @@
-"""Plain Python under `jit` and `vmap`: a function of one environment, called once for each of a batch, on the host."""
+"""Call plain Python functions of one environment under `jit` and `vmap`, on the host."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,14 +10,13 @@ from coverset.types import PyTree
 
 
 def call_host(function: Callable[..., Any], result: PyTree, *arguments: Any) -> PyTree:
-    """`function(*arguments)` computed by Python while a compiled program waits.
+    """Compute `function(*arguments)` in Python from within a compiled program.
 
-    Under `vmap` the program waits once for the whole batch, and `function` runs for its members one after the other. It
-    may be called again with the same arguments, or not at all where nothing uses its result: it must give the same
-    for the same.
+    Under `vmap` there is one callback for the whole batch, which calls `function` for each member in turn. JAX may call
+    it again with the same arguments, or not at all if its result is unused, so `function` must be pure.
 
     Args:
-      function: takes numpy arrays as `arguments` have them, returns numpy arrays as `result` says.
+      function: takes numpy arrays of the shapes of `arguments` and returns numpy arrays as described by `result`.
       result: a tree of `jax.ShapeDtypeStruct`.
       *arguments: arrays.
     """
@@ -28,7 +27,7 @@ def call_host(function: Callable[..., Any], result: PyTree, *arguments: Any) -> 
 
 
 def _over_batch(function: Callable[..., Any], result: PyTree, ranks: list[int], batch: tuple[Any, ...]) -> PyTree:
-    """Call `function` for every member of whatever leading axes `vmap` has put before the arguments' own."""
+    """Call `function` for every member of the leading axes that `vmap` has added to the arguments."""
     arrays = [np.asarray(array) for array in batch]
     axes = arrays[0].shape[: arrays[0].ndim - ranks[0]]
     flat = [array.reshape(-1, *array.shape[len(axes) :]) for array in arrays]

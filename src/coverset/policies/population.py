@@ -1,41 +1,30 @@
-"""The K matched pairs as one object: stacked parameters, saved and loaded without running anybody's code."""
+"""Best responses and teammates as one object: stacked parameters, saved and loaded without running anybody's code."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-
-from coverset.checks import shown
-from coverset.policies.layers import check_tensors, kind_of, named_layers, read_kind, read_layers
-from coverset.policies.networks import NetworkPolicy
+from coverset.checks import format_value
+from coverset.policies.actor import ActorPolicy
+from coverset.policies.saving import check_roles, fill_stacked, named_tensors, network_record, read_network_template
 from coverset.runs.storage import DamagedFile, check_fields, load_tensors, save_tensors
+from coverset.runs.trust import sign_record
 
-FORMAT = "coverset population 1"
+FORMAT = "coverset population 2"
 
 
 class Population(NamedTuple):
-    """K best responses and K teammates; arrays have a leading axis of members."""
+    """Best responses and teammates, with a leading axis of members. Pair i is best response i with teammate i."""
 
-    best_responses: NetworkPolicy
-    teammates: NetworkPolicy
-
-
-def members(policies: NetworkPolicy, *indices: int) -> NetworkPolicy:
-    """Some members of a stacked policy, still stacked."""
-    chosen = jnp.array(indices, jnp.int32)
-    return jax.tree.map(lambda x: x[chosen], policies)
+    best_responses: ActorPolicy
+    teammates: ActorPolicy
 
 
 def save_population(path: Path, population: Population, metadata: dict[str, Any]) -> None:
-    """Write both stacks; tensors are called `best_responses.0.weight` and so on, with a leading axis of members."""
-    tensors = {
-        name: np.asarray(tensor)
-        for role, policies in population._asdict().items()
-        for name, tensor in named_layers(role, policies.mlp).items()
-    }
-    save_tensors(path, tensors, {"format": FORMAT, **kind_of(population.teammates.mlp), **metadata})
+    """Write both stacks; tensors are called `best_responses.weights.0` and so on, with a leading axis of members."""
+    roles = population._asdict()
+    tensors = {name: x for role, policy in roles.items() for name, x in named_tensors(role, policy.network).items()}
+    networks = {role: network_record(policy.kind, policy.spec) for role, policy in roles.items()}
+    save_tensors(path, tensors, sign_record({"format": FORMAT, **networks, **metadata}))
 
 
 def load_population(path: str | Path) -> tuple[Population, dict[str, Any]]:
@@ -43,17 +32,20 @@ def load_population(path: str | Path) -> tuple[Population, dict[str, Any]]:
     path = Path(path)
     tensors, metadata = load_tensors(path)
     check_format(path, metadata, FORMAT)
-    check_tensors(path, tensors, Population._fields, ())
-    waves = read_kind(path, metadata)
-    roles = (read_layers(path, role, tensors, stacked=True, waves=waves) for role in Population._fields)
-    population = Population(*map(NetworkPolicy, roles))
-    if len({policies.mlp.weights[0].shape[0] for policies in population}) > 1:
-        raise DamagedFile(f"{path} holds populations of different sizes.")
-    return population, metadata
+    check_roles(path, tensors, Population._fields)
+    policies = []
+    for role in Population._fields:
+        template, spec = read_network_template(path, metadata, metadata.get(role))
+        network = fill_stacked(path, role, tensors, template)
+        policies.append(ActorPolicy(network, metadata[role]["kind"], spec))
+    return Population(*policies), metadata
 
 
 def check_format(path: Path, metadata: dict[str, Any], wanted: str) -> None:
     """Raise DamagedFile unless a file's metadata are of this format, and say for which environment it was made."""
-    if metadata.get("format") != wanted:
-        raise DamagedFile(f"{path} holds {shown(metadata.get('format'))} where '{wanted}' was expected.")
+    found = metadata.get("format")
+    if isinstance(found, str) and found != wanted and found.rpartition(" ")[0] == wanted.rpartition(" ")[0]:
+        raise DamagedFile(f"{path} was written by another version of coverset ('{found}'): generate or train it again.")
+    if found != wanted:
+        raise DamagedFile(f"{path} holds {format_value(found)} where '{wanted}' was expected.")
     check_fields(path, metadata, env=str, env_parameters=dict)

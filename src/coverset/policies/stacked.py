@@ -1,13 +1,15 @@
 """Policies of one class as one policy whose arrays have a leading axis of members."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from coverset.policy import Policy
+
+P = TypeVar("P", bound=Policy)
 
 
 def stack(policies: Sequence[Policy]) -> Policy:
@@ -34,3 +36,19 @@ def group_alike(policies: Mapping[str, Policy]) -> list[list[str]]:
         else:
             groups.append((kind, [name]))
     return [names for _, names in groups]
+
+
+def take_members(policies: P, *indices: int) -> P:
+    """Some members of a stacked policy, still stacked."""
+    chosen = jnp.array(indices, jnp.int32)
+    return jax.tree.map(lambda x: x[chosen] if eqx.is_array(x) else x, policies)
+
+
+def take_member(policies: P, index: int) -> P:
+    """One member of a stacked policy."""
+    return jax.tree.map(lambda x: x[index] if eqx.is_array(x) else x, policies)
+
+
+def count_members(policies: Policy) -> int:
+    """How many members a stacked policy has."""
+    return next(x for x in jax.tree.leaves(policies) if eqx.is_array(x)).shape[0]

@@ -1,4 +1,4 @@
-"""Figures about ad hoc agents: robustness over training, final returns, differences, adaptation within a trial."""
+"""Figures of ad hoc agents: robustness over training, final returns, differences, adaptation within a trial."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,22 +11,22 @@ from matplotlib.ticker import MaxNLocator
 
 from coverset.evaluation.statistics import bootstrap_interval, student_interval
 from coverset.reports import drawing, tables
-from coverset.reports.chapters import Chapter, Method, learner_name
+from coverset.reports.chapters import Chapter, MethodRuns, learner_name
 from coverset.reports.drawing import INK, MUTED, STYLE
 
-Curves = Callable[[Method, str], Mapping[int, Mapping[Any, float]]]
+Curves = Callable[[MethodRuns, str], Mapping[int, Mapping[Any, float]]]
 
 
 def robustness_figure(chapter: Chapter, learners: Sequence[str]) -> Figure:
-    """Mean return with held-out partners over the agents' training: the paper's main figure."""
+    """Plot the mean return with held-out partners over agent training: the paper's main figure."""
     figure = _curve_figure(chapter, learners, tables.training_curves, "return with held-out partners")
     for ax in figure.axes:
-        drawing.steps_axis(ax, "environment steps of agent training")
+        drawing.format_steps_axis(ax, "environment steps of agent training")
     return figure
 
 
 def adaptation_figure(chapter: Chapter, learners: Sequence[str]) -> Figure:
-    """Mean return by episode of a trial, all partners together, beside the mean of their oracles."""
+    """Plot the mean return over partners by episode of a trial, with the mean oracle return as a reference line."""
     label = "return of the episode"
     figure = _curve_figure(chapter, learners, tables.adaptation_curves, label, line_at=mean_oracle(chapter))
     for ax in figure.axes:
@@ -36,7 +36,7 @@ def adaptation_figure(chapter: Chapter, learners: Sequence[str]) -> Figure:
 
 
 def mean_oracle(chapter: Chapter) -> float | None:
-    """The mean over partners of what an agent would earn that knew its partner; None unless all are known."""
+    """Mean oracle return over partners; None unless every partner's oracle is known."""
     every = (record for m in chapter.methods for by_seed in m.evaluations.values() for record in by_seed.values())
     partners = next(every, {"partners": {}})["partners"].values()
     values = [partner["oracle"] for partner in partners]
@@ -46,13 +46,13 @@ def mean_oracle(chapter: Chapter) -> float | None:
 def _curve_figure(
     chapter: Chapter, learners: Sequence[str], curves: Curves, label: str, *, line_at: float | None = None
 ) -> Figure:
-    """A panel per learner, in it a line with a band per method, and perhaps a level line at the mean oracle."""
-    colours = drawing.colours([method.name for method in chapter.methods])
+    """Draw one panel per learner with a line and band per method, and a horizontal line at `line_at` if given."""
+    colours = drawing.choose_colours([method.name for method in chapter.methods])
     with mpl.rc_context(STYLE):
-        figure, axes = drawing.panels(len(learners), height=3.4)
+        figure, axes = drawing.make_panels(len(learners), height=3.4)
         for ax, learner in zip(axes, learners, strict=True):
             for number, (method, colour) in enumerate(zip(chapter.methods, colours, strict=True)):
-                if band := tables.bands(curves(method, learner)):
+                if band := tables.seed_intervals(curves(method, learner)):
                     name = drawing.shorten(method.label)
                     drawing.draw_band(ax, band, name, colour, drawing.line_style(number))
             if line_at is not None:
@@ -61,13 +61,13 @@ def _curve_figure(
             ax.grid(axis="y", color=MUTED, alpha=0.25, linewidth=0.6)
         for ax in axes[::2]:
             ax.set_ylabel(label)
-        drawing.legend_above(figure, max(axes, key=lambda ax: len(ax.lines)))
+        drawing.add_legend_above(figure, max(axes, key=lambda ax: len(ax.lines)))
     return figure
 
 
 def final_figure(chapter: Chapter) -> Figure:
-    """Final mean return of every method and learner: seeds as dots, means with Student's and the bootstrap interval."""
-    colours = drawing.colours([method.name for method in chapter.methods])
+    """Plot the final mean return of every method and learner: seeds, means, Student and bootstrap intervals."""
+    colours = drawing.choose_colours([method.name for method in chapter.methods])
     entries = [
         (_title(chapter, method.label, learner), list(returns.values()), colour)
         for learner in chapter.learners
@@ -78,8 +78,8 @@ def final_figure(chapter: Chapter) -> Figure:
 
 
 def difference_figure(chapter: Chapter) -> Figure | None:
-    """The reference method minus each other one, seed by seed; None if there is nothing to compare."""
-    colours = drawing.colours([method.name for method in chapter.methods])
+    """Plot the reference method minus each other method, paired by seed; None if there is nothing to compare."""
+    colours = drawing.choose_colours([method.name for method in chapter.methods])
     entries = []
     for learner in chapter.learners:
         ours = tables.final_returns(chapter.reference, learner)
@@ -90,7 +90,7 @@ def difference_figure(chapter: Chapter) -> Figure | None:
                 entries.append((_title(chapter, f"minus {method.label}", learner), values, colour))
     if not entries:
         return None
-    figure = _interval_figure(entries, f"{drawing.shorten(chapter.reference.label)} minus the other")
+    figure = _interval_figure(entries, f"{drawing.shorten(chapter.reference.label)} minus other method")
     figure.axes[0].axvline(0, color=INK, linewidth=0.9)
     return figure
 
@@ -116,7 +116,7 @@ def _interval_figure(entries: Sequence[tuple[str, list[float], str]], label: str
 
 
 def _draw_interval(ax: Axes, row: int, values: list[float], colour: str) -> None:
-    """Seeds below, the mean with its two intervals above: Student's as a thick bar, the bootstrap's as a thin one."""
+    """Draw seeds as dots and, above them, the mean with a thick Student bar and a thin bootstrap line."""
     ax.plot(values, np.full(len(values), row + 0.24), "o", color=colour, markersize=3.5, alpha=0.6, linewidth=0)
     student, bootstrap = student_interval(values), bootstrap_interval(values)
     if student.n > 1:

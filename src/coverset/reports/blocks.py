@@ -1,4 +1,4 @@
-"""The parts that a report's page is put together from, and each of them as HTML. All text is escaped here."""
+"""The building blocks of a report page and their HTML. All text is escaped here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,76 +9,76 @@ from typing import TypeAlias
 from matplotlib.figure import Figure
 
 from coverset.reports.rendering import draw_svg, inline_svg
-from coverset.reports.tables import Table
+from coverset.reports.tables import DataTable
 
 
 @dataclass(frozen=True)
-class Words:
+class Paragraph:
     """A paragraph."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Points:
-    """A list of sentences."""
+class BulletList:
+    """A bulleted list of sentences."""
 
     items: Sequence[str]
 
 
 @dataclass(frozen=True)
-class Code:
-    """Commands, a line each."""
+class CodeBlock:
+    """Shell commands, one per line."""
 
     lines: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, written as PNG and SVG too, and the data it draws."""
+    """A figure, also written as PNG and SVG, and the data it shows."""
 
     name: str
-    """Of its files, without ending; unique within the report."""
+    """File name without suffix; unique within the report."""
     figure: Figure
     caption: str
-    data: Sequence[Table] = ()
+    data: Sequence[DataTable] = ()
 
     @cached_property
     def svg(self) -> str:
-        """The figure as SVG, drawn once: laying it out takes most of the time of a report."""
+        """The figure as SVG, cached because layout takes most of a report's time."""
         return draw_svg(self.figure)
 
 
 @dataclass(frozen=True)
-class Grid:
-    """A table to look at, made from data that is written as CSV."""
+class HtmlTable:
+    """A formatted table, and the data behind it, which is written as CSV."""
 
     caption: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
-    data: Sequence[Table] = ()
+    data: Sequence[DataTable] = ()
     text_columns: int = 1
-    """How many columns, from the left, hold words; the others hold numbers."""
+    """Number of leading columns that hold text; the others hold numbers."""
     folded: str = ""
-    """If given, the table opens on a click on these words."""
+    """If given, the table is collapsed under this summary text."""
     groups: Sequence[tuple[str, int]] = ()
-    """Headings above the columns, each with the number of columns below it."""
+    """Column group headings, each with the number of columns it spans."""
 
 
 @dataclass(frozen=True)
-class Row:
-    """Pictures side by side where there is room."""
+class FigureRow:
+    """Pictures side by side where the page is wide enough."""
 
     pictures: Sequence[Picture]
     caption: str
 
 
-Block: TypeAlias = Words | Points | Code | Picture | Grid | Row
+Block: TypeAlias = Paragraph | BulletList | CodeBlock | Picture | HtmlTable | FigureRow
 
 
 @dataclass(frozen=True)
 class Section:
-    """A title and what stands below it."""
+    """A titled section of the page."""
 
     anchor: str
     title: str
@@ -87,79 +87,80 @@ class Section:
 
 def pictures_of(block: Block) -> Sequence[Picture]:
     """The figures in a block."""
-    if isinstance(block, Row):
+    if isinstance(block, FigureRow):
         return block.pictures
     return (block,) if isinstance(block, Picture) else ()
 
 
-def tables_of(block: Block) -> list[Table]:
-    """The data of a block."""
-    if isinstance(block, Grid):
+def tables_of(block: Block) -> list[DataTable]:
+    """The data tables of a block."""
+    if isinstance(block, HtmlTable):
         return list(block.data)
     return [table for picture in pictures_of(block) for table in picture.data]
 
 
-def block_html(block: Block) -> str:
-    """A block as HTML."""
+def render_block(block: Block) -> str:
+    """Render a block as HTML."""
     match block:
-        case Words(text):
+        case Paragraph(text):
             return f"<p>{escape(text)}</p>"
-        case Points(items):
+        case BulletList(items):
             return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in items) + "</ul>"
-        case Code(lines):
+        case CodeBlock(lines):
             return f'<pre class="scroll" tabindex="0"><code>{escape(chr(10).join(lines))}</code></pre>'
         case Picture():
-            return _figure_html([block], block.caption)
-        case Row(pictures, caption):
-            return _figure_html(pictures, caption)
-        case Grid():
-            return _grid_html(block)
+            return _render_figures([block], block.caption)
+        case FigureRow(pictures, caption):
+            return _render_figures(pictures, caption)
+        case HtmlTable():
+            return _render_table(block)
 
 
-def _figure_html(pictures: Sequence[Picture], caption: str) -> str:
+def _render_figures(pictures: Sequence[Picture], caption: str) -> str:
     charts = "".join(
-        f'<div class="scroll chart-box" tabindex="0">{_chart(picture, caption)}</div>' for picture in pictures
+        f'<div class="scroll chart-box" tabindex="0">{_render_figure(picture, caption)}</div>' for picture in pictures
     )
     files = [(f"figures/{picture.name}.{kind}", kind.upper()) for picture in pictures for kind in ("png", "svg")]
     if len(pictures) > 1:
         files = [(address, f"{picture_name(address)} {kind}") for address, kind in files]
     data = dict.fromkeys(table.name for picture in pictures for table in picture.data)
     files += [(f"data/{name}.csv", f"{name}.csv") for name in data]
-    return (
-        f'<figure><div class="charts">{charts}</div><figcaption>{escape(caption)} {_links(files)}</figcaption></figure>'
-    )
+    label = f"{escape(caption)} {_render_links(files)}"
+    return f'<figure><div class="charts">{charts}</div><figcaption>{label}</figcaption></figure>'
 
 
 def picture_name(address: str) -> str:
-    """The last word of a figure's file name: what sets it apart from its neighbours."""
+    """The last part of a figure's file name, which tells it from the other figures of its row."""
     return address.rpartition("/")[2].rpartition(".")[0].rpartition("--")[2]
 
 
-def _chart(picture: Picture, caption: str) -> str:
+def _render_figure(picture: Picture, caption: str) -> str:
     return inline_svg(picture.svg, prefix=picture.name, label=caption)
 
 
-def _links(files: Sequence[tuple[str, str]]) -> str:
+def _render_links(files: Sequence[tuple[str, str]]) -> str:
     links = " ".join(f'<a href="{escape(address, quote=True)}">{escape(name)}</a>' for address, name in files)
     return f'<span class="files">{links}</span>' if files else ""
 
 
-def _grid_html(grid: Grid) -> str:
-    head = "".join(f'<th scope="col"{_kind(grid, n)}>{escape(name)}</th>' for n, name in enumerate(grid.columns))
-    if grid.groups:
-        titles = (f'<th scope="colgroup" colspan="{count}" class="group">{escape(t)}</th>' for t, count in grid.groups)
+def _render_table(table: HtmlTable) -> str:
+    head = "".join(
+        f'<th scope="col"{_cell_class(table, n)}>{escape(name)}</th>' for n, name in enumerate(table.columns)
+    )
+    if table.groups:
+        titles = (f'<th scope="colgroup" colspan="{count}" class="group">{escape(t)}</th>' for t, count in table.groups)
         head = f"{''.join(titles)}</tr><tr>{head}"
     body = "".join(
-        "<tr>" + "".join(f"<td{_kind(grid, n)}>{escape(cell)}</td>" for n, cell in enumerate(row)) + "</tr>"
-        for row in grid.rows
+        "<tr>" + "".join(f"<td{_cell_class(table, n)}>{escape(cell)}</td>" for n, cell in enumerate(row)) + "</tr>"
+        for row in table.rows
     )
-    files = _links([(f"data/{table.name}.csv", f"{table.name}.csv") for table in grid.data])
-    table = (
+    files = _render_links([(f"data/{data.name}.csv", f"{data.name}.csv") for data in table.data])
+    html = (
         f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-        f'<p class="caption">{escape(grid.caption)} {files}</p>'
+        f'<p class="caption">{escape(table.caption)} {files}</p>'
     )
-    return f"<details><summary>{escape(grid.folded)}</summary>{table}</details>" if grid.folded else table
+    return f"<details><summary>{escape(table.folded)}</summary>{html}</details>" if table.folded else html
 
 
-def _kind(grid: Grid, column: int) -> str:
-    return "" if column < grid.text_columns else ' class="number"'
+def _cell_class(table: HtmlTable, column: int) -> str:
+    return "" if column < table.text_columns else ' class="number"'

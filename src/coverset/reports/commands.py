@@ -1,89 +1,112 @@
-"""The commands that would make a chapter's runs again, told from their config.json."""
+"""The commands that reproduce a chapter's runs, derived from their config.json."""
 
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from coverset.adhoc.registry import LEARNERS
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
-from coverset.presets import generate_settings, train_settings
-from coverset.reports.chapters import Chapter, Method
+from coverset.extending import is_installed
+from coverset.presets import resolve_generation, resolve_training, train_settings
+from coverset.reports.chapters import Chapter, MethodRuns
 from coverset.reports.records import Content
-from coverset.runs.storage import jsonable
+from coverset.runs.storage import to_jsonable
+from coverset.teammates.registry import METHODS
 
 
-def commands(chapter: Chapter) -> list[str]:
-    """Generate, certify, train and evaluate of every method, with every setting that is not today's preset's."""
+def reproduction_commands(chapter: Chapter) -> list[str]:
+    """Commands for every method, with each setting that differs from the installed version's preset."""
     lines = []
     for method in chapter.methods:
         directory = method.runs[0].directory
-        lines.append(_generate(method, directory))
+        lines.append(_generate_command(method, directory))
         if method.certificates():
             lines.append(shlex.join(["coverset", "certify", directory]))
         for learner, agents in method.agents.items():
             if agents:
                 config = next(iter(agents.values())).config
-                lines.append(_train(config, directory, chapter.env))
+                lines.append(_train_command(config, directory, chapter.env))
             if evaluations := method.evaluations.get(learner):
                 record = next(iter(evaluations.values()))
-                lines.append(_evaluate(record, learner, directory, method.runs[0].config))
+                lines.append(_evaluate_command(record, learner, directory, method.runs[0].config))
     return lines
 
 
-def _generate(method: Method, directory: str) -> str:
+def _generate_command(method: MethodRuns, directory: str) -> str:
     config = method.runs[0].config
     words = ["coverset", "generate", config["env"], "--method", config["method"], "--preset", config["preset"]]
     words += ["--seeds", *(str(run.seed) for run in method.runs), "--out", directory]
-    words += _settings(config, lambda: generate_settings(config["env"], config["method"], config["preset"]))
+    words += _setting_options(config, "method_settings", lambda: _generation_defaults(config))
     if arguments := _environment_arguments(config):
         words += ["--env-args", *arguments]
     return shlex.join(words)
 
 
-def _train(config: Content, directory: str, env: str) -> str:
+def _train_command(config: Content, directory: str, env: str) -> str:
     words = ["coverset", "train", directory, "--learner", config["learner"], "--preset", config["preset"]]
     if config["partners"] != ["teammates"]:
         words += ["--partners", *config["partners"]]
     if config["seat"]:
         words += ["--seat", str(config["seat"])]
-    return shlex.join(words + _settings(config, lambda: train_settings(env, config["preset"])))
+    return shlex.join(words + _setting_options(config, "learner_settings", lambda: _training_defaults(config, env)))
 
 
-def _evaluate(record: Content, learner: str, directory: str, generated: Content) -> str:
+def _evaluate_command(record: Content, learner: str, directory: str, generated: Content) -> str:
     words = ["coverset", "evaluate", directory, "--learner", learner]
     words += ["--trials", str(record["trials"]), "--episodes", str(record["episodes"])]
-    environment = _environment(generated["env"], generated["env_parameters"])
-    partners = _partners([*record["partners"]])
+    environment = _make_environment(generated["env"], generated["env_parameters"])
+    partners = _partner_names([*record["partners"]])
     if environment is None or partners != [*heuristics(environment)]:
         words += ["--partners", *partners]
     return shlex.join(words)
 
 
-def _partners(met: Sequence[str]) -> list[str]:
-    """What `--partners` would name: members of a population are met as its name and their number."""
+def _partner_names(met: Sequence[str]) -> list[str]:
+    """Names for `--partners`: members `NAME 1`, `NAME 2`, ... of one population are merged into `NAME`."""
     names = (re.fullmatch(r"(.+) \d+", one) for one in met)
     populations = [match[1] if match and f"{match[1]} 2" in met else one for match, one in zip(names, met, strict=True)]
     return [*dict.fromkeys(populations)]
 
 
-def _settings(config: Content, preset: Any) -> list[str]:
-    """Options for settings that the preset would choose otherwise; none where the preset is not known any more."""
+def _generation_defaults(config: Content) -> dict[str, Any]:
+    """The preset's settings; none of a method that only an import could tell of."""
+    if not is_installed("method", config["method"], METHODS):
+        return {}
+    settings, method = resolve_generation(config["env"], config["method"], config["preset"])
+    return {**asdict(settings), **asdict(method)}  # pyright: ignore[reportArgumentType]
+
+
+def _training_defaults(config: Content, env: str) -> dict[str, Any]:
+    """The preset's settings; none of a learner that only an import could tell of."""
+    if not is_installed("learner", config["learner"], LEARNERS):
+        return asdict(train_settings(env, config["preset"]))
+    settings, learner = resolve_training(env, config["learner"], config["preset"])
+    return {**asdict(settings), **asdict(learner)}  # pyright: ignore[reportArgumentType]
+
+
+def _setting_options(config: Content, own: str, preset: Callable[[], dict[str, Any]]) -> list[str]:
+    """Options for settings, shared ones and the method's or learner's `own`, that differ from the preset.
+
+    Own settings without a known default are all listed. None if the preset no longer exists.
+    """
     try:
-        defaults = jsonable(asdict(preset()))
+        defaults = to_jsonable(preset())
     except ValueError:
         return []
     words: list[str] = []
-    for name, value in config["settings"].items():
-        if name in defaults and value != defaults[name]:
-            words += _option(name.replace("_", "-"), value)
+    differing = {name: value for name, value in config["settings"].items() if value != defaults.get(name, value)}
+    for name, value in {**differing, **config.get(own, {})}.items():
+        if name not in defaults or value != defaults[name]:
+            words += _format_option(name.replace("_", "-"), value)
     return words
 
 
-def _option(name: str, value: Any) -> list[str]:
+def _format_option(name: str, value: Any) -> list[str]:
     if isinstance(value, bool):
         return [f"--{name}" if value else f"--no-{name}"]
     values: Sequence[Any] = value if isinstance(value, list) else (value,)
@@ -92,16 +115,16 @@ def _option(name: str, value: Any) -> list[str]:
 
 def _environment_arguments(config: Content) -> list[str]:
     given: Mapping[str, Any] = config["env_parameters"]
-    environment = _environment(config["env"], {})
-    defaults = {} if environment is None else jsonable(registry.parameters_of(environment))
+    environment = _make_environment(config["env"], {})
+    defaults = {} if environment is None else to_jsonable(registry.parameters_of(environment))
     return [f"{name}={json.dumps(value)}" for name, value in given.items() if value != defaults.get(name)]
 
 
-def _environment(name: str, parameters: Mapping[str, Any]) -> Environment | None:
-    """The environment; None where only an import could tell, or where it cannot be built from these parameters."""
+def _make_environment(name: str, parameters: Mapping[str, Any]) -> Environment | None:
+    """Build a registered environment; None if it is not registered or does not accept these parameters."""
     if name not in registry.names():
         return None
     try:
-        return registry.make_recorded("config.json", {"env": name, "env_parameters": parameters})
+        return registry.make_from_record("config.json", {"env": name, "env_parameters": parameters})
     except (ValueError, TypeError):
         return None

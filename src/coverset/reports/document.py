@@ -1,4 +1,4 @@
-"""A whole report in order: the overview, a chapter per environment, the state of every run, the words used."""
+"""The structure of a report: overview, one chapter per environment, the state of every run, glossary."""
 
 import math
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ import numpy as np
 from coverset.evaluation.statistics import student_interval
 from coverset.reports import tables
 from coverset.reports.agent_sections import adaptation_section, partner_section, robustness_section
-from coverset.reports.blocks import Block, Grid, Picture, Points, Section, Words, pictures_of, tables_of
-from coverset.reports.chapters import Chapter, Method, learner_name
-from coverset.reports.findings import findings, unfinished_sentence
+from coverset.reports.blocks import Block, BulletList, HtmlTable, Paragraph, Picture, Section, pictures_of, tables_of
+from coverset.reports.chapters import Chapter, MethodRuns, learner_name
+from coverset.reports.findings import describe_findings, describe_unfinished
 from coverset.reports.population_sections import (
     certificate_section,
     coverage_section,
@@ -20,15 +20,15 @@ from coverset.reports.population_sections import (
     diversity_section,
     training_section,
 )
-from coverset.reports.records import RunRecord, Unreadable, state
+from coverset.reports.records import RunRecord, UnreadableRun, describe_state
 from coverset.reports.settings_section import settings_section
-from coverset.reports.tables import Table
-from coverset.reports.wording import UNKNOWN, counted, listed, number, span
+from coverset.reports.tables import DataTable
+from coverset.reports.wording import UNKNOWN, format_count, format_interval, format_number, join_words
 from coverset.solver import Game, game_from_table, load, preferred_populations, solve
 from coverset.solver.games import built_in_games
 
 MOST_POPULATIONS = 20_000
-"""Populations compared for Appendix B: a second's work."""
+"""Largest number of populations to compare for Appendix B, which takes about a second."""
 SECTIONS = (
     robustness_section,
     adaptation_section,
@@ -38,7 +38,7 @@ SECTIONS = (
     training_section,
     certificate_section,
 )
-"""Of a chapter, in order; each gives None where the runs hold nothing for it."""
+"""Sections of a chapter, in order; each function returns None if the runs have no data for it."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class Part:
     anchor: str
     title: str
     blocks: Sequence[Block]
-    """Before the first section."""
+    """Content before the first section."""
     sections: Sequence[Section] = ()
 
 
 @dataclass(frozen=True)
 class Document:
-    """Everything a report says, shows and stores."""
+    """The text, figures and data of a report."""
 
     title: str
     lead: str
@@ -65,55 +65,55 @@ class Document:
         return [block for part in self.parts for block in part.blocks] + inner
 
     def pictures(self) -> list[Picture]:
-        """Every figure, by its name."""
+        """Every figure once."""
         return list({p.name: p for block in self._blocks() for p in pictures_of(block)}.values())
 
-    def tables(self) -> list[Table]:
-        """Every table of data, by its name."""
+    def tables(self) -> list[DataTable]:
+        """Every data table once."""
         return list({table.name: table for block in self._blocks() for table in tables_of(block)}.values())
 
 
 def make_document(
-    title: str, chapters: Sequence[Chapter], runs: Sequence[RunRecord], unreadable: Sequence[Unreadable]
+    title: str, chapters: Sequence[Chapter], runs: Sequence[RunRecord], unreadable: Sequence[UnreadableRun]
 ) -> Document:
-    """Put a report together from records."""
-    overview = Part("overview", "At a glance", [overview_grid(chapters)])
-    parts = [overview, *map(_chapter_part, chapters), _runs_part(chapters, runs, unreadable), _words_part()]
+    """Assemble a report from records."""
+    overview = Part("overview", "Overview", [overview_table(chapters)])
+    parts = [overview, *map(_chapter_part, chapters), _runs_part(chapters, runs, unreadable), _glossary_part()]
     seeds = len({run.seed for run in runs})
-    methods = listed(list(dict.fromkeys(method.label for chapter in chapters for method in chapter.methods)))
+    methods = join_words(list(dict.fromkeys(method.label for chapter in chapters for method in chapter.methods)))
     lead = (
-        f"{counted(len(chapters), 'environment')}, {counted(len(runs), 'run')} of teammate generation with "
-        f"{counted(seeds, 'different seed')}: {methods}."
+        f"{format_count(len(chapters), 'environment')}, {format_count(len(runs), 'run')} of teammate generation with "
+        f"{format_count(seeds, 'different seed')}: {methods}."
     )
     return Document(title, lead, parts)
 
 
-def overview_grid(chapters: Sequence[Chapter]) -> Grid:
-    """One line per environment and method: the main results."""
+def overview_table(chapters: Sequence[Chapter]) -> HtmlTable:
+    """The main results: one row per environment and method."""
     rows, data = [], []
     for chapter in chapters:
         for method in chapter.methods:
-            values = _overview(chapter, method)
+            values = _overview_values(chapter, method)
             data.append((chapter.title, method.label, *values))
             seeds, mean_found, size, learner, mean, low, high, held, certified = values
-            found = UNKNOWN if mean_found is None else f"{number(mean_found)} of {size}"
-            earned = UNKNOWN if mean is None else f"{number(mean)} ({span(low, high)})"
+            found = UNKNOWN if mean_found is None else f"{format_number(mean_found)} of {size}"
+            earned = UNKNOWN if mean is None else f"{format_number(mean)} ({format_interval(low, high)})"
             exact = f"{held} of {certified}" if certified else UNKNOWN
             agent = learner_name(learner) if learner else UNKNOWN
             rows.append((chapter.title, method.label, agent, f"{seeds} of {len(method.runs)}", found, earned, exact))
     columns = ("environment", "method", "agent", "seeds", "members found", "return with held-out partners")
     caption = (
-        "Seeds: finished of all. Members found: of the coverage set, mean over seeds. Return: mean per episode over "
-        "all held-out partners, with Student's 95% interval over seeds. Constraints: in how many of the populations "
-        "that were solved exactly all of them hold."
+        "Seeds: finished of all. Members found: members of the coverage set, mean over seeds. Return: mean per "
+        "episode over all held-out partners, with Student's 95% interval over seeds. Constraints hold: number of "
+        "certified populations in which all constraints hold exactly."
     )
     names = ("environment", "method", "seeds", "members_found", "coverage_size", "learner", "mean_return")
     names += ("student_low", "student_high", "constraints_held", "certified")
-    table = Table("overview", names, tuple(data))
-    return Grid(caption, (*columns, "constraints hold"), rows, (table,), text_columns=3)
+    table = DataTable("overview", names, tuple(data))
+    return HtmlTable(caption, (*columns, "constraints hold"), rows, (table,), text_columns=3)
 
 
-def _overview(chapter: Chapter, method: Method) -> tuple[Any, ...]:
+def _overview_values(chapter: Chapter, method: MethodRuns) -> tuple[Any, ...]:
     summaries = [s for s in method.summaries().values() if s["coverage_size"] is not None]
     found = float(np.mean([s["coverage_found"] or 0 for s in summaries])) if summaries else None
     learner = next((name for name in chapter.learners if tables.final_returns(method, name)), None)
@@ -126,34 +126,34 @@ def _overview(chapter: Chapter, method: Method) -> tuple[Any, ...]:
 
 def _chapter_part(chapter: Chapter) -> Part:
     sections = [section for make in SECTIONS if (section := make(chapter)) is not None]
-    if (appendix := _appendix(chapter)) is not None:
+    if (appendix := _appendix_section(chapter)) is not None:
         sections.append(appendix)
     sections.append(settings_section(chapter))
-    told = findings(chapter)
-    blocks: list[Block] = [Points(told)] if told else [Words("No run of this environment is finished yet.")]
-    if sentence := unfinished_sentence(chapter):
-        blocks.append(Words(sentence))
+    found = describe_findings(chapter)
+    blocks: list[Block] = [BulletList(found)] if found else [Paragraph("No run of this environment is finished yet.")]
+    if sentence := describe_unfinished(chapter):
+        blocks.append(Paragraph(sentence))
     if chapter.left_out:
-        blocks.append(Points(chapter.left_out))
-    blocks += [Words(sentence) for sentence in _missing(chapter)]
+        blocks.append(BulletList(chapter.left_out))
+    blocks += [Paragraph(sentence) for sentence in _suggest_commands(chapter)]
     return Part(chapter.slug, chapter.title, blocks, sections)
 
 
-def _missing(chapter: Chapter) -> list[str]:
-    """What further commands would add."""
+def _suggest_commands(chapter: Chapter) -> list[str]:
+    """Name the commands that would add missing results."""
     if not any(method.finished for method in chapter.methods):
         return []
     sentences = []
     if not chapter.learners:
-        sentences.append("There are no finished agents yet: `coverset train` and `coverset evaluate` would add them.")
+        sentences.append("There are no finished agents yet: run `coverset train` and `coverset evaluate` to add them.")
     elif not any(method.evaluations for method in chapter.methods):
-        sentences.append("Its agents were not measured yet: `coverset evaluate` would add their returns.")
+        sentences.append("The agents are not evaluated yet: run `coverset evaluate` to add their returns.")
     return sentences
 
 
-def _appendix(chapter: Chapter) -> Section | None:
-    """Appendix B for games that are a small table of payoffs between conventions."""
-    game = _game(chapter)
+def _appendix_section(chapter: Chapter) -> Section | None:
+    """Appendix B of the paper, for games given by a small payoff table."""
+    game = _make_game(chapter)
     if game is None:
         return None
     solution = solve(game)
@@ -164,7 +164,7 @@ def _appendix(chapter: Chapter) -> Section | None:
     return diversity_section(chapter, solution, preferred_populations(solution))
 
 
-def _game(chapter: Chapter) -> Game | None:
+def _make_game(chapter: Chapter) -> Game | None:
     payoffs = chapter.methods[0].runs[0].config["env_parameters"].get("payoffs")
     if chapter.env not in built_in_games() or payoffs is None:
         return None
@@ -176,47 +176,47 @@ def _game(chapter: Chapter) -> Game | None:
     return named if named.ego == game.ego else game
 
 
-def _runs_part(chapters: Sequence[Chapter], runs: Sequence[RunRecord], unreadable: Sequence[Unreadable]) -> Part:
-    """Every run and agent with its state; those that are not finished first in words."""
-    entries = [(run.path, run.config["env"], run.method, "", run.seed, state(run)) for run in runs]
+def _runs_part(chapters: Sequence[Chapter], runs: Sequence[RunRecord], unreadable: Sequence[UnreadableRun]) -> Part:
+    """List every run and agent with its state, unfinished and damaged ones first."""
+    entries = [(run.path, run.config["env"], run.method, "", run.seed, describe_state(run)) for run in runs]
     entries += [
-        (agent.path, run.config["env"], run.method, agent.learner, agent.seed, state(agent))
+        (agent.path, run.config["env"], run.method, agent.learner, agent.seed, describe_state(agent))
         for run in runs
         for agent in run.agents
     ]
     entries += [(item.path, None, None, None, None, f"damaged: {item.problem}") for item in unreadable]
     entries.sort(key=lambda entry: entry[0])
     columns = ("path", "environment", "method", "learner", "seed", "state")
-    data = Table("runs", columns, tuple(entries))
+    data = DataTable("runs", columns, tuple(entries))
     rows = [tuple("" if cell is None else str(cell) for cell in entry) for entry in entries]
     open_ones = [row for row in rows if row[-1] != "finished"]
     blocks: list[Block] = []
     if open_ones:
-        caption = "Only what they have finished is part of the numbers above."
-        blocks += [Grid(caption, columns, open_ones, text_columns=6)]
+        caption = "Unfinished or damaged. Only their finished parts are included in the results above."
+        blocks += [HtmlTable(caption, columns, open_ones, text_columns=6)]
     else:
-        blocks.append(Words("All runs and agents that were found are finished and readable."))
-    caption = "Paths are relative to the directory of the study."
-    blocks.append(Grid(caption, columns, rows, (data,), text_columns=6, folded=f"All {len(rows)} runs and agents"))
+        blocks.append(Paragraph("All runs and agents are finished and readable."))
+    caption = "Paths are relative to the study directory."
+    blocks.append(HtmlTable(caption, columns, rows, (data,), text_columns=6, folded=f"All {len(rows)} runs and agents"))
     return Part("runs", "Runs", blocks)
 
 
-WORDS = (
-    "Teammate, best response: generation trains pairs of policies; a teammate is one the agent will train with, a best "
-    "response the partner trained to do best with it.",
-    "Self-play, cross-play: a best response with its own teammate, and with another pair's.",
-    "Coverage set: policies that hold a best response to every possible teammate. A member is found if some pair's "
-    "best response plays it and its teammate calls for it.",
+GLOSSARY = (
+    "Teammate, best response: generation trains pairs of policies. The agent trains with the teammates; a best "
+    "response is trained to maximise the return with its teammate.",
+    "Self-play, cross-play: a best response with its own teammate, and with the teammate of another pair.",
+    "Coverage set: a set of policies that contains a best response to every possible teammate. A member is found if "
+    "the best response of some pair plays it and it is a best response to that pair's teammate.",
     "Agent: the ad hoc agent trained with the generated teammates. RL² has a memory that lasts for a trial, a "
     "feed-forward agent has none, PLASTIC-Policy chooses among the best responses by a belief about its partner.",
-    "Held-out partner: a hand-written partner that the agent never trains with.",
-    "95% interval: where the mean over seeds of a repeated study would be expected. Student's is right for few seeds "
-    "that scatter normally; the bootstrap's assumes no shape but is too narrow for few seeds.",
-    "Constraint, margin, gap: a pair's self-play return must exceed its cross-play by the margin; the gap is by how "
-    "much more it does.",
-    "Multiplier: the weight by which L-BRDiv enforces one constraint.",
+    "Held-out partner: a partner that the agent never trains with.",
+    "95% interval: a confidence interval for the mean over seeds. Student's assumes normally distributed seeds; the "
+    "bootstrap's assumes no distribution but is too narrow for few seeds.",
+    "Constraint, margin, gap: a pair's self-play return must exceed its cross-play returns by the margin; the gap is "
+    "self-play minus cross-play minus margin.",
+    "Multiplier: the Lagrange multiplier of one constraint, for methods that have them.",
 )
 
 
-def _words_part() -> Part:
-    return Part("words", "Words used here", [Points(WORDS)])
+def _glossary_part() -> Part:
+    return Part("glossary", "Glossary", [BulletList(GLOSSARY)])

@@ -1,4 +1,4 @@
-"""What all figures of a report share: sizes, colours that the page can exchange for the dark, lines with bands."""
+"""Shared elements of the report's figures: sizes, colours (replaced by the page in dark mode), lines with bands."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,11 +15,11 @@ MUTED = "#68717a"
 METHOD_COLOURS = {"lbrdiv": "#0067a8", "brdiv": "#c25a00", "lipo": "#00795a", "independent": "#9a4f86"}
 OTHER_COLOURS = ("#7a6a00", "#5a56b8", "#a8324a", "#3d7a8a")
 LINES = ("-", (0, (5, 2)), (0, (5, 2, 1, 2)), (0, (1.5, 1.5)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)))
-"""Methods differ in their lines too, for eyes and printers that do not tell their colours apart."""
+"""Line styles of methods, so that they differ without colour."""
 WIDTH = 6.6
-"""Inches, of figures with several panels."""
+"""Width in inches of figures with several panels."""
 NARROW = 5.0
-"""Inches, of figures with one panel: small enough to be seen whole on a phone."""
+"""Width in inches of figures with one panel, which fit on a phone screen."""
 STYLE: Any = {
     "font.size": 10,
     "axes.titlesize": 10,
@@ -32,7 +32,7 @@ STYLE: Any = {
     "legend.frameon": False,
     "legend.labelcolor": INK,
     "text.color": INK,
-    "text.parse_math": False,  # labels may hold any text
+    "text.parse_math": False,  # labels may contain any text
     "xtick.color": MUTED,
     "ytick.color": MUTED,
     "xtick.labelcolor": INK,
@@ -42,8 +42,8 @@ STYLE: Any = {
 }
 
 
-def colours(methods: Sequence[str]) -> list[str]:
-    """A colour for each method of a chapter; known methods keep theirs wherever nobody else has it yet."""
+def choose_colours(methods: Sequence[str]) -> list[str]:
+    """Choose distinct colours for the methods of a chapter; built-in methods get their fixed colour if it is free."""
     chosen: list[str] = []
     spare = [*OTHER_COLOURS, *METHOD_COLOURS.values()]
     for method in methods:
@@ -55,22 +55,30 @@ def colours(methods: Sequence[str]) -> list[str]:
 
 
 def line_style(number: int) -> Any:
-    """The line of a chapter's method by its number."""
+    """The line style of a chapter's method by its index."""
     return LINES[number % len(LINES)]
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure; call it and all drawing within `mpl.rc_context(STYLE)`."""
+    """Make an empty figure. Call this and draw within `mpl.rc_context(STYLE)`."""
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def shorten(text: str, length: int = 28) -> str:
-    """A label that leaves room for the figure."""
+    """Truncate a label to `length` characters."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def draw_band(ax: Axes, band: Mapping[Any, Interval], label: str, colour: str, line: Any) -> None:
-    """A mean over seeds as a line, and its interval as a band where there is one."""
+    """Draw the mean over seeds as a line and its interval, if finite, as a band.
+
+    Args:
+      ax: the axes to draw in.
+      band: intervals by x.
+      label: name in the legend.
+      colour: colour of line and band.
+      line: matplotlib line style.
+    """
     places = list(band)
     marker = "o" if len(places) <= 25 else None
     means = [interval.mean for interval in band.values()]
@@ -80,8 +88,8 @@ def draw_band(ax: Axes, band: Mapping[Any, Interval], label: str, colour: str, l
         ax.fill_between(places, low, high, color=colour, alpha=0.16, linewidth=0)
 
 
-def panels(count: int, *, height: float, columns: int = 2) -> tuple[Figure, list[Axes]]:
-    """A figure with `count` panels side by side, in rows of at most `columns`; panels share the vertical axis."""
+def make_panels(count: int, *, height: float, columns: int = 2) -> tuple[Figure, list[Axes]]:
+    """Make a figure of `count` panels in rows of at most `columns`, with a shared vertical axis."""
     across = min(count, columns)
     down = -(-count // across)
     figure = new_figure(WIDTH if across > 1 else NARROW, height * down)
@@ -91,8 +99,8 @@ def panels(count: int, *, height: float, columns: int = 2) -> tuple[Figure, list
     return figure, list(axes[:count])
 
 
-def legend_above(figure: Figure, ax: Axes) -> None:
-    """One legend for all panels, above them, where it covers nothing."""
+def add_legend_above(figure: Figure, ax: Axes) -> None:
+    """Add one legend for all panels above them."""
     handles, labels = ax.get_legend_handles_labels()
     if handles:
         figure.legend(
@@ -104,15 +112,15 @@ def legend_above(figure: Figure, ax: Axes) -> None:
         )
 
 
-def steps_axis(ax: Axes, label: str) -> None:
-    """A horizontal axis of environment steps, in thousands or millions."""
+def format_steps_axis(ax: Axes, label: str) -> None:
+    """Label a horizontal axis of environment steps in thousands or millions."""
     ax.set_xlabel(label)
     ax.xaxis.set_major_locator(mpl.ticker.MaxNLocator(5))  # pyright: ignore[reportAttributeAccessIssue]
-    ax.xaxis.set_major_formatter(lambda value, _: short_steps(value))
+    ax.xaxis.set_major_formatter(lambda value, _: format_steps(value))
 
 
-def short_steps(steps: float) -> str:
-    """For example 250k or 1.5M."""
+def format_steps(steps: float) -> str:
+    """Format a number of steps, for example 250k or 1.5M."""
     for unit, name in ((1e6, "M"), (1e3, "k")):
         if abs(steps) >= unit:
             return f"{steps / unit:.3g}{name}"

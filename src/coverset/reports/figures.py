@@ -1,7 +1,8 @@
-"""Pictures of one generation run, drawn from its files: the cross-play matrix, and training over time."""
+"""Figures of one generation run, drawn from its files: the cross-play matrix, and training curves."""
 
 import io
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from coverset.reports.records import check_run_row
+from coverset.reports.method_fields import stack_method_fields
+from coverset.reports.records import CONSTRAINTS, check_run_row
 from coverset.runs.storage import DamagedFile, read_rows, write_bytes
 
 STYLE: Any = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "coverset"}
 MEMBER_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", "#999999")
+LINE_STYLES = ("-", "--", ":", "-.")
+FIELD_LABELS = {"multipliers": "Lagrange multiplier"}
+MOST_METHOD_FIELDS = 9
+"""Largest number of method-specific fields to plot."""
 
 
 def draw_run(directory: Path, summary: dict[str, Any]) -> None:
@@ -31,7 +37,7 @@ def draw_run(directory: Path, summary: dict[str, Any]) -> None:
 
 
 def save_figure(path: Path, figure: Figure) -> None:
-    """Write a figure as PNG or SVG, by the ending of `path`."""
+    """Write a figure as PNG or SVG, by the suffix of `path`."""
     buffer = io.BytesIO()
     metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
     with mpl.rc_context(STYLE):
@@ -40,29 +46,29 @@ def save_figure(path: Path, figure: Figure) -> None:
 
 
 def cross_play_figure(summaries: list[dict[str, Any]]) -> Figure:
-    """Heat maps of cross-play returns side by side, one per summary, on one colour scale."""
+    """Draw heat maps of cross-play returns side by side, one per summary, on one colour scale."""
     size = summaries[0]["population_size"]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(max(4.2, 1.5 + 0.62 * size) * len(summaries), 2.4 + 0.55 * size), layout="constrained")
         axes = figure.subplots(1, len(summaries), squeeze=False)[0]
         top = float(max(np.max(summary["cross_play"]) for summary in summaries))
         for ax, summary in zip(axes, summaries, strict=True):
-            _heat_map(ax, summary, top)
+            _draw_heat_map(ax, summary, top)
     return figure
 
 
-def _heat_map(ax: Axes, summary: dict[str, Any], top: float) -> None:
+def _draw_heat_map(ax: Axes, summary: dict[str, Any], top: float) -> None:
     matrix = np.array(summary["cross_play"])
     draw_matrix(ax, matrix, top, bold_diagonal=True)
     names = [covered or "none" for covered in summary["covers"]]
     ax.set_xticks(range(len(matrix)), [f"{n + 1}" for n in range(len(matrix))])
     ax.set_yticks(range(len(matrix)), [f"{n + 1}: {name}" for n, name in enumerate(names)])
-    ax.set(xlabel="teammate", ylabel="best response: what it covers")
-    ax.set_title(f"{summary['env']}, {summary['method']}, seed {summary['seed']}{_found(summary)}")
+    ax.set(xlabel="teammate", ylabel="best response: member it covers")
+    ax.set_title(f"{summary['env']}, {summary['method']}, seed {summary['seed']}{_describe_coverage(summary)}")
 
 
 def draw_matrix(ax: Axes, matrix: np.ndarray, top: float, *, bold_diagonal: bool = False) -> None:
-    """Coloured cells with their numbers in them, from 0 or the lowest number to `top`."""
+    """Draw annotated cells, coloured from 0 or the lowest value up to `top`."""
     low = min(0.0, matrix.min())
     ax.imshow(matrix, cmap="viridis", vmin=low, vmax=top)
     for (i, j), value in np.ndenumerate(matrix):
@@ -75,7 +81,15 @@ def draw_matrix(ax: Axes, matrix: np.ndarray, top: float, *, bold_diagonal: bool
 def returns_figure(
     matrix: np.ndarray, *, rows: Sequence[str], columns: Sequence[str], labels: tuple[str, str], title: str
 ) -> Figure:
-    """A heat map of the mean returns of any two groups of policies; `labels` name the groups of rows and columns."""
+    """Draw a heat map of the mean returns of two groups of policies.
+
+    Args:
+      matrix: mean returns.
+      rows: names of the policies of the rows.
+      columns: names of the policies of the columns.
+      labels: axis labels of rows and columns.
+      title: title of the figure.
+    """
     height, width = matrix.shape
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(3.2 + 0.62 * width, 2.4 + 0.45 * height), layout="constrained")
@@ -87,8 +101,8 @@ def returns_figure(
     return figure
 
 
-def _found(summary: dict[str, Any]) -> str:
-    """A line on what was found: members of the known coverage set, or kinds of teammates; nothing if not known."""
+def _describe_coverage(summary: dict[str, Any]) -> str:
+    """A title line with the members or kinds found; empty if unknown."""
     found, size = summary["coverage_found"], summary["coverage_size"]
     if found is None:
         return ""
@@ -96,33 +110,35 @@ def _found(summary: dict[str, Any]) -> str:
 
 
 def training_figure(summary: dict[str, Any], rows: list[dict[str, Any]]) -> Figure:
-    """Returns, coverage, constraint gaps and multipliers of every pair over training."""
+    """Plot returns, coverage, constraint gaps and the method's own fields over training."""
     steps = np.array([row["env_steps"] for row in rows])
+    fields = [*stack_method_fields(rows).items()][:MOST_METHOD_FIELDS]
+    count = 3 + len(fields)
+    down = -(-count // 2)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 6.6), layout="constrained")
-        panels = figure.subplots(2, 2, sharex=True)
-        _draw_returns(panels[0, 0], steps, rows)
-        _draw_coverage(panels[0, 1], steps, rows, summary)
-        _draw_per_pair(panels[1, 0], steps, [row["gaps"] for row in rows], "constraint gap (critic)")
-        panels[1, 0].axhline(0, color="black", linewidth=0.8)
-        if rows and rows[0]["multipliers"] is not None:
-            _draw_per_pair(panels[1, 1], steps, [row["multipliers"] for row in rows], "Lagrange multiplier")
-        else:
-            panels[1, 1].set_axis_off()
-            middle = {"x": 0.5, "y": 0.5, "ha": "center", "transform": panels[1, 1].transAxes}
-            panels[1, 1].text(**middle, s=f"{summary['method']} has no multipliers")
-            panels[0, 1].tick_params(labelbottom=True)
-        for ax in panels[1]:
+        figure = Figure(figsize=(9, 3.3 * down), layout="constrained")
+        panels = figure.subplots(down, 2, sharex=True).ravel()
+        _draw_returns(panels[0], steps, rows)
+        _draw_coverage(panels[1], steps, rows, summary)
+        gaps = {kind: np.array([row["gaps"][kind] for row in rows], float) for kind in CONSTRAINTS}
+        _draw_per_pair(panels[2], steps, gaps, "constraint gap (critic)")
+        panels[2].axhline(0, color="black", linewidth=0.8)
+        for ax, (name, parts) in zip(panels[3:], fields, strict=False):
+            _draw_per_pair(ax, steps, parts, FIELD_LABELS.get(name, name.replace("_", " ")))
+        for ax in panels[count - 2 : count]:
             ax.set_xlabel("environment steps")
-        figure.legend(handles=_pair_keys(summary), loc="outside lower center", ncols=4, frameon=False)
+            ax.tick_params(labelbottom=True)
+        for ax in panels[count:]:
+            ax.set_axis_off()
+        figure.legend(handles=_legend_handles(summary), loc="outside lower center", ncols=4, frameon=False)
         figure.suptitle(f"{summary['env']}, {summary['method']}, seed {summary['seed']}")
     return figure
 
 
-def _pair_keys(summary: dict[str, Any]) -> list[Line2D]:
-    """What the lines of `_draw_per_pair` mean."""
+def _legend_handles(summary: dict[str, Any]) -> list[Line2D]:
+    """Legend of `_draw_per_pair` for constraints."""
     names = [f"pair {n + 1}: {covered or 'none'}" for n, covered in enumerate(summary["covers"])]
-    pairs = [Line2D([], [], color=_colour(n), label=name) for n, name in enumerate(names)]
+    pairs = [Line2D([], [], color=_member_colour(n), label=name) for n, name in enumerate(names)]
     kinds = [
         Line2D([], [], color="black", linewidth=0.9, linestyle="-", label="against other best responses"),
         Line2D([], [], color="black", linewidth=0.9, linestyle="--", label="against other teammates"),
@@ -130,7 +146,7 @@ def _pair_keys(summary: dict[str, Any]) -> list[Line2D]:
     return pairs + kinds
 
 
-def _colour(member: int) -> str:
+def _member_colour(member: int) -> str:
     return MEMBER_COLOURS[member % len(MEMBER_COLOURS)]
 
 
@@ -152,12 +168,12 @@ def _draw_coverage(ax: Axes, steps: np.ndarray, rows: list[dict[str, Any]], summ
     ax.set(ylabel="members of the coverage set found")
 
 
-def _draw_per_pair(ax: Axes, steps: np.ndarray, records: list[dict[str, list]], label: str) -> None:
-    """A line per constraint: colour is the pair it protects, solid for other best responses, dashed for teammates."""
-    for name, style in (("other_best_response", "-"), ("other_teammate", "--")):
-        values = np.array([record[name] for record in records], float)
-        size = values.shape[1]
-        for i in range(size):
-            others = [j for j in range(size) if j != i]
-            ax.plot(steps, values[:, i, others], style, color=_colour(i), linewidth=0.9, alpha=0.8)
+def _draw_per_pair(ax: Axes, steps: np.ndarray, parts: Mapping[str, np.ndarray], label: str) -> None:
+    """Draw one line per entry: the colour is the pair (first axis), the line style the part."""
+    for values, style in zip(parts.values(), itertools.cycle(LINE_STYLES), strict=False):
+        if values.ndim == 1:
+            ax.plot(steps, values, style, color="black", linewidth=0.9)
+            continue
+        for i in range(values.shape[1]):
+            ax.plot(steps, values[:, i], style, color=_member_colour(i), linewidth=0.9, alpha=0.8)
     ax.set(ylabel=label)

@@ -1,4 +1,4 @@
-"""Figures about generated teammates: what they cover, their cross-play, and their constraints over training."""
+"""Figures of generated teammates: coverage, cross-play, and constraints over training."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,21 +13,21 @@ from matplotlib.patches import Rectangle
 
 from coverset.evaluation.statistics import student_interval
 from coverset.reports import drawing, tables
-from coverset.reports.chapters import Chapter, Method
+from coverset.reports.chapters import Chapter, MethodRuns
 from coverset.reports.drawing import INK, MUTED, STYLE
 from coverset.reports.figures import MEMBER_COLOURS
-from coverset.reports.records import Content
+from coverset.reports.records import CONSTRAINTS, Content, read_multipliers
 from coverset.reports.wording import TIMES
 
 MOST_MAPS = 64
-"""Small multiples beyond this number would not be looked at."""
+"""Largest number of small multiples to draw."""
 MAPS_ACROSS = 8
 
 
 def coverage_figure(chapter: Chapter) -> Figure:
-    """A block per method: rows are seeds, columns members of the coverage set, cells how many pairs hold the member."""
+    """Draw one panel per method: rows are seeds, columns members of the coverage set, cells the pairs that hold one."""
     methods = [method for method in chapter.methods if method.finished]
-    colours = drawing.colours([method.name for method in chapter.methods])
+    colours = drawing.choose_colours([method.name for method in chapter.methods])
     chosen = [colour for method, colour in zip(chapter.methods, colours, strict=True) if method.finished]
     longest = max(len(name) for name in chapter.members)
     with mpl.rc_context(STYLE):
@@ -44,7 +44,7 @@ def coverage_figure(chapter: Chapter) -> Figure:
     return figure
 
 
-def _draw_coverage(ax: Axes, method: Method, members: Sequence[str], colour: str) -> None:
+def _draw_coverage(ax: Axes, method: MethodRuns, members: Sequence[str], colour: str) -> None:
     summaries = method.summaries()
     for row, summary in enumerate(summaries.values()):
         held = Counter(summary["covers"])
@@ -59,7 +59,7 @@ def _draw_coverage(ax: Axes, method: Method, members: Sequence[str], colour: str
 
 
 def _draw_cell(ax: Axes, row: int, column: int, count: int, colour: str) -> None:
-    """Empty for a member that nobody holds, filled for one pair, filled and numbered for duplicates."""
+    """Draw an empty cell if no pair holds the member, a filled one otherwise, with the count of duplicates."""
     face = to_rgba(colour, 0.45 if count else 0.0)
     ax.add_patch(Rectangle((column - 0.42, row - 0.4), 0.84, 0.8, facecolor=face, edgecolor=MUTED, linewidth=0.6))
     if count > 1:
@@ -67,7 +67,7 @@ def _draw_cell(ax: Axes, row: int, column: int, count: int, colour: str) -> None
 
 
 def shown_seed(chapter: Chapter) -> int | None:
-    """The lowest seed that every method with finished runs has finished, or else the lowest of the first."""
+    """The lowest seed that all methods with finished runs share, else the first method's lowest; None without runs."""
     finished = [set(method.finished) for method in chapter.methods if method.finished]
     if not finished:
         return None
@@ -75,14 +75,14 @@ def shown_seed(chapter: Chapter) -> int | None:
 
 
 def colour_range(chapter: Chapter) -> tuple[float, float]:
-    """From 0, or the lowest return of all cross-play, to the highest."""
+    """Range of all cross-play returns, extended to include 0."""
     values = [v for m in chapter.methods for s in m.summaries().values() for row in s["cross_play"] for v in row]
     low, high = min(0.0, *values), max(values)
     return low, high if high > low else low + 1.0
 
 
 def cross_play_map(summary: Content, label: str, limits: tuple[float, float]) -> Figure:
-    """The cross-play returns of one population as a heat map with numbers."""
+    """Draw the cross-play returns of one population as an annotated heat map."""
     matrix = np.array(summary["cross_play"])
     size = len(matrix)
     with mpl.rc_context(STYLE):
@@ -104,7 +104,7 @@ def cross_play_map(summary: Content, label: str, limits: tuple[float, float]) ->
 
 
 def cross_play_multiples(chapter: Chapter) -> Figure | None:
-    """Cross-play of every seed in small, a block of rows per method; None where there are too many or only one each."""
+    """Draw small heat maps of all seeds, grouped by method; None for too many maps or one seed per method."""
     blocks = [method for method in chapter.methods if method.finished]
     count = sum(len(method.finished) for method in blocks)
     if count > MOST_MAPS or count == len(blocks):
@@ -133,7 +133,7 @@ def _small_title(seed: int, summary: Content) -> str:
 
 
 def _draw_map(ax: Axes, matrix: np.ndarray, limits: tuple[float, float]) -> None:
-    """Cells as vectors, which stay sharp and need no picture inside the picture."""
+    """Draw cells as vector shapes instead of an embedded image."""
     edges = np.arange(len(matrix) + 1) - 0.5
     ax.pcolormesh(edges, edges, matrix, cmap="viridis", vmin=limits[0], vmax=limits[1])
     ax.set_ylim(len(matrix) - 0.5, -0.5)
@@ -143,8 +143,8 @@ def _draw_map(ax: Axes, matrix: np.ndarray, limits: tuple[float, float]) -> None
 
 
 def training_overview(chapter: Chapter) -> Figure:
-    """Self-play return, the tightest constraint and the largest multiplier over generation, means over seeds."""
-    colours = drawing.colours([method.name for method in chapter.methods])
+    """Plot returns, the smallest constraint gap and the largest multiplier over generation, as means over seeds."""
+    colours = drawing.choose_colours([method.name for method in chapter.methods])
     with mpl.rc_context(STYLE):
         figure = drawing.new_figure(drawing.WIDTH, 5.4)
         axes = figure.subplots(2, 2).ravel()
@@ -154,24 +154,22 @@ def training_overview(chapter: Chapter) -> Figure:
                 _draw_mean(ax, curves, drawing.shorten(method.label), colour, number)
         for ax, (label, _) in zip(axes, TRAINING_PANELS, strict=True):
             ax.set_title(label)
-            drawing.steps_axis(ax, "environment steps")
+            drawing.format_steps_axis(ax, "environment steps")
             ax.grid(axis="y", color=MUTED, alpha=0.25, linewidth=0.6)
         axes[2].axhline(0, color=INK, linewidth=0.9)
-        if not axes[3].lines:
-            axes[3].set_axis_off()
-            axes[3].set_title("")
-            axes[3].text(0.5, 0.5, "no method here\nhas multipliers", ha="center", va="center", color=MUTED)
-        drawing.legend_above(figure, axes[0])
+        if not axes[3].lines:  # no method of the chapter has multipliers
+            axes[3].remove()
+        drawing.add_legend_above(figure, axes[0])
     return figure
 
 
 TRAINING_PANELS = (
     ("self-play return", lambda row: row["self_play_return"]),
     ("cross-play return", lambda row: row["cross_play_return"]),
-    ("smallest constraint gap", lambda row: tables.extreme(row["gaps"], min)),
-    ("largest multiplier", lambda row: tables.extreme(row.get("multipliers"), max)),
+    ("smallest constraint gap", lambda row: tables.extreme_entry(row["gaps"], min)),
+    ("largest multiplier", lambda row: tables.extreme_entry(read_multipliers(row), max)),
 )
-"""What the overview shows: a title, and the value of a row of metrics."""
+"""Panels of the overview: the title, and the value of a metrics row."""
 
 
 def _curve(rows, choose) -> dict[int, float]:
@@ -179,7 +177,7 @@ def _curve(rows, choose) -> dict[int, float]:
 
 
 def _draw_mean(ax: Axes, curves: dict[int, dict[int, float]], label: str, colour: str, number: int) -> None:
-    """The mean over seeds as a line, the seeds' range as a band: many points make an interval of each a blur."""
+    """Draw the mean over seeds as a line and the range of seeds as a band."""
     curves = {seed: curve for seed, curve in curves.items() if curve}
     if not curves:
         return
@@ -191,23 +189,21 @@ def _draw_mean(ax: Axes, curves: dict[int, dict[int, float]], label: str, colour
         ax.fill_between(steps, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.14, linewidth=0)
 
 
-def constraint_figure(method: Method, seed: int) -> Figure:
-    """Every constraint of one seed over training: its gap, and its multiplier where the method has one."""
+def constraint_figure(method: MethodRuns, seed: int) -> Figure:
+    """Plot every constraint of one seed over training: its gap, and its multiplier if the method has multipliers."""
     rows = method.finished[seed].rows
     steps = np.array([row["env_steps"] for row in rows])
-    with_multipliers = rows[0].get("multipliers") is not None
+    shown = [("constraint gaps", [row["gaps"] for row in rows])]
+    multipliers = [read_multipliers(row) for row in rows]
+    if None not in multipliers:
+        shown.append(("multipliers", multipliers))
     with mpl.rc_context(STYLE):
-        figure = drawing.new_figure(drawing.WIDTH if with_multipliers else 4.0, 3.2)
-        axes = figure.subplots(1, 2 if with_multipliers else 1, squeeze=False)[0]
-        for ax, name in zip(axes, ("gaps", "multipliers"), strict=False):
-            for kind, line in zip(tables.CONSTRAINTS, ("-", (0, (3, 2))), strict=True):
-                values = np.array([row[name][kind] for row in rows], float)
-                for i, j in np.ndindex(*values.shape[1:]):
-                    if i != j:
-                        colour = MEMBER_COLOURS[i % len(MEMBER_COLOURS)]
-                        ax.plot(steps, values[:, i, j], color=colour, linestyle=line, linewidth=1)
-            ax.set_title(f"{drawing.shorten(method.label)}: {'constraint gaps' if name == 'gaps' else 'multipliers'}")
-            drawing.steps_axis(ax, "environment steps")
+        figure = drawing.new_figure(drawing.WIDTH if len(shown) > 1 else 4.0, 3.2)
+        axes = figure.subplots(1, len(shown), squeeze=False)[0]
+        for ax, (name, records) in zip(axes, shown, strict=True):
+            _draw_constraints(ax, steps, records)
+            ax.set_title(f"{drawing.shorten(method.label)}: {name}")
+            drawing.format_steps_axis(ax, "environment steps")
         axes[0].axhline(0, color=INK, linewidth=0.9)
         handles = [
             Line2D([], [], color=MEMBER_COLOURS[i % len(MEMBER_COLOURS)], label=f"pair {i + 1}")
@@ -215,3 +211,13 @@ def constraint_figure(method: Method, seed: int) -> Figure:
         ]
         figure.legend(handles=handles, loc="outside upper center", ncols=6, handlelength=1.4)
     return figure
+
+
+def _draw_constraints(ax: Axes, steps: np.ndarray, records: Sequence[Content]) -> None:
+    """Draw one line per constraint, coloured by the pair that it protects."""
+    for kind, line in zip(CONSTRAINTS, ("-", (0, (3, 2))), strict=True):
+        values = np.array([record[kind] for record in records], float)
+        for i, j in np.ndindex(*values.shape[1:]):
+            if i != j:
+                colour = MEMBER_COLOURS[i % len(MEMBER_COLOURS)]
+                ax.plot(steps, values[:, i, j], color=colour, linestyle=line, linewidth=1)

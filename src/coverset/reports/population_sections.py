@@ -1,14 +1,14 @@
-"""Sections about generated teammates: coverage, cross-play, training, certificates, and Appendix B."""
+"""Report sections about generated teammates: coverage, cross-play, training, certificates, Appendix B."""
 
 from coverset.reports import population_figures, tables
-from coverset.reports.blocks import Block, Grid, Picture, Row, Section, Words
+from coverset.reports.blocks import Block, FigureRow, HtmlTable, Paragraph, Picture, Section
 from coverset.reports.chapters import Chapter
-from coverset.reports.wording import TIMES, UNKNOWN, counted, number
+from coverset.reports.wording import TIMES, UNKNOWN, format_count, format_number
 from coverset.solver import Preference, Solution, brdiv, coverage_cross_play, lipo
 
 
 def coverage_section(chapter: Chapter) -> Section | None:
-    """Which members of the coverage set each seed found, and what teammates do."""
+    """The members of the coverage set that each seed finds, and the conventions of its pairs."""
     populations = tables.population_table(chapter)
     if not populations.rows:
         return None
@@ -17,49 +17,53 @@ def coverage_section(chapter: Chapter) -> Section | None:
     if chapter.members:
         caption = (
             "Filled: at least one pair of the seed's population holds this member of the coverage set. "
-            f"{TIMES}2, {TIMES}3: several pairs hold the same one."
+            f"{TIMES}2, {TIMES}3: several pairs hold the same member."
         )
         figure = population_figures.coverage_figure(chapter)
         blocks.append(Picture(f"{chapter.slug}-coverage", figure, caption, (pairs,)))
     else:
-        told = (
-            "The coverage set of this environment is not known. Its teammates are told apart by kinds: two are of one "
-            "kind if one best response does for both as well as any. Kinds of different seeds have nothing in common."
+        text = (
+            "The coverage set of this environment is unknown. Teammates are classified by kind: two are of the same "
+            "kind if one best response earns as much as any other with both. Kinds of different seeds are unrelated."
         )
-        blocks.append(Words(told))
+        blocks.append(Paragraph(text))
     many = len(populations.rows) > 12
-    blocks += [_population_grid(populations, folded=many), _teammate_grid(pairs)]
-    return Section("coverage", "Coverage: what the teammates play", blocks)
+    blocks += [_population_table(populations, folded=many), _teammate_table(pairs)]
+    return Section("coverage", "Coverage", blocks)
 
 
-def _population_grid(populations: tables.Table, *, folded: bool) -> Grid:
+def _population_table(populations: tables.DataTable, *, folded: bool) -> HtmlTable:
     rows = []
     for method, seed, pairs, found, size, own, cross, violated, steps, seconds in populations.rows:
-        count = f"{found} of {size}" if size is not None else "unknown" if found is None else counted(found, "kind")
+        count = (
+            f"{found} of {size}" if size is not None else "unknown" if found is None else format_count(found, "kind")
+        )
         constraints = "all hold" if violated == 0 else f"{violated} violated"
-        played = (number(own), number(cross), constraints)
-        rows.append((method, str(seed), str(pairs), count, *played, number(steps), number(float(seconds))))
+        played = (format_number(own), format_number(cross), constraints)
+        rows.append(
+            (method, str(seed), str(pairs), count, *played, format_number(steps), format_number(float(seconds)))
+        )
     columns = ("method", "seed", "pairs", "found", "self-play", "cross-play", "constraints", "steps", "seconds")
     caption = (
-        "Mean returns of fresh episodes by the final policies; constraints as measured in them, discounted. Seeds that "
-        "trained side by side share their seconds."
+        "Mean returns of the final policies over new episodes; constraints are measured on their discounted returns. "
+        "Seeds that trained in parallel share their training seconds."
     )
     opened = f"All {len(rows)} populations as a table" if folded else ""
-    return Grid(caption, columns, rows, (populations,), folded=opened)
+    return HtmlTable(caption, columns, rows, (populations,), folded=opened)
 
 
-def _teammate_grid(pairs: tables.Table) -> Grid:
+def _teammate_table(pairs: tables.DataTable) -> HtmlTable:
     rows = [
         (method, str(seed), str(pair), teammate or UNKNOWN, best_response or UNKNOWN, covered or "none")
         for method, seed, pair, teammate, best_response, covered in pairs.rows
     ]
-    columns = ("method", "seed", "pair", "teammate in self-play", "its best response", "holds")
-    caption = "Shares of self-play episodes by what was done in them; shares under 1% are left out."
-    return Grid(caption, columns, rows, (pairs,), text_columns=6, folded=f"All {len(rows)} pairs in words")
+    columns = ("method", "seed", "pair", "teammate in self-play", "its best response", "covers")
+    caption = "Shares of self-play episodes by convention; shares under 1% are left out."
+    return HtmlTable(caption, columns, rows, (pairs,), text_columns=6, folded=f"Conventions of all {len(rows)} pairs")
 
 
 def cross_play_section(chapter: Chapter) -> Section | None:
-    """Heat maps: one seed of every method with numbers, and all seeds in small."""
+    """Heat maps: one annotated seed of every method, and small maps of all seeds."""
     seed = population_figures.shown_seed(chapter)
     if seed is None:
         return None
@@ -73,25 +77,25 @@ def cross_play_section(chapter: Chapter) -> Section | None:
             maps.append(Picture(f"{chapter.slug}-cross-play--{method.slug}", figure, "", (data,)))
     caption = (
         "Mean return of every best response (rows, with the member it holds) with every teammate (columns); self-play "
-        f"on the diagonal. Shown is the lowest seed that all methods have; colours run from {number(limits[0])} "
-        f"(dark) to {number(limits[1])} (bright)."
+        f"on the diagonal. Shown is the lowest seed that all methods share. Colours: {format_number(limits[0])} "
+        f"(dark) to {format_number(limits[1])} (bright)."
     )
-    blocks: list[Block] = [Row(maps, caption)]
+    blocks: list[Block] = [FigureRow(maps, caption)]
     if (multiples := population_figures.cross_play_multiples(chapter)) is not None:
-        caption = "The same for all seeds, in the same colours, with the number of members found."
+        caption = "Cross-play of all seeds on the same colour scale, with the number of members found."
         blocks.append(Picture(f"{chapter.slug}-cross-play-all-seeds", multiples, caption, (data,)))
     return Section("cross-play", "Cross-play", blocks)
 
 
 def training_section(chapter: Chapter) -> Section | None:
-    """Returns, constraint gaps and multipliers over generation."""
+    """Returns, constraint gaps and multipliers over teammate generation."""
     seed = population_figures.shown_seed(chapter)
     if seed is None or not any(run.rows for method in chapter.methods for run in method.finished.values()):
         return None
     caption = (
-        "Generation of the teammates. Lines are means over seeds, bands reach from the lowest seed to the highest. A "
-        "constraint's gap is what self-play earns more than cross-play, minus the margin, by the critic's estimates; "
-        "the constraint holds where it is positive. Multipliers are L-BRDiv's; they grow while it is violated."
+        "Teammate generation. Lines are means over seeds, bands the range from the lowest to the highest seed. The gap "
+        "of a constraint is self-play minus cross-play minus margin, by critic estimates; a constraint with a negative "
+        "gap is violated. Lagrange multipliers, for methods that have them, grow while it is violated."
     )
     figure = population_figures.training_overview(chapter)
     overview = Picture(f"{chapter.slug}-generation", figure, caption, (tables.generation_table(chapter),))
@@ -103,78 +107,81 @@ def training_section(chapter: Chapter) -> Section | None:
         for m in shown
     ]
     caption = (
-        f"Every constraint of seed {seed} by itself, coloured by the pair it protects; solid against other best "
-        "responses for its teammate, dashed against other teammates for its best response. A gap is positive where the "
-        "constraint holds; only L-BRDiv has multipliers."
+        f"Every constraint of seed {seed}, coloured by the pair that it protects: solid lines against other best "
+        "responses for its teammate, dashed lines against other teammates for its best response."
     )
-    blocks.append(Row(pictures, caption))
+    blocks.append(FigureRow(pictures, caption))
     return Section("training", "Constraints and multipliers", blocks)
 
 
 def certificate_section(chapter: Chapter) -> Section | None:
-    """Exact verdicts, where `coverset certify` has given some."""
+    """Exact results of `coverset certify`; None without certificates."""
     verdicts = tables.certificate_table(chapter)
     if not verdicts.rows:
         return None
     first = next(c for method in chapter.methods for c in method.certificates().values())
-    told = (
-        f"Computed over all {first['states']:,} joint states and {counted(first['horizon'], 'step')} of the game, "
+    text = (
+        f"Computed over all {first['states']:,} joint states and {format_count(first['horizon'], 'step')} of the game, "
         f"without sampling, with returns discounted by {first['discounted']['discount']:g}. Regret is what a best "
-        "response gives away against the best policy for its teammate that sees no more than it does."
+        "response loses against the optimal policy for its teammate that has the same observations."
     )
     rows = []
     for method, seed, count, violated, gap, margin, _, low, high in verdicts.rows:
         held = f"all {count} hold" if violated == 0 else f"{violated} of {count} violated"
-        rows.append((method, str(seed), held, number(gap), f"{margin:g}", _bounds(low, high)))
-    columns = ("method", "seed", "constraints, exactly", "smallest gap", "margin", "largest regret")
-    caption = "Where a regret is given as “a to b”, only these bounds are known."
-    pairs = _best_response_grid(chapter)
-    return Section("certificates", "Certificates", [Words(told), Grid(caption, columns, rows, (verdicts,)), pairs])
+        rows.append((method, str(seed), held, format_number(gap), f"{margin:g}", _bounds(low, high)))
+    columns = ("method", "seed", "exact constraints", "smallest gap", "margin", "largest regret")
+    caption = "For a regret given as “a to b”, only these bounds are known."
+    populations = HtmlTable(caption, columns, rows, (verdicts,))
+    return Section("certificates", "Certificates", [Paragraph(text), populations, _best_response_table(chapter)])
 
 
-def _best_response_grid(chapter: Chapter) -> Grid:
+def _best_response_table(chapter: Chapter) -> HtmlTable:
     table = tables.best_response_table(chapter)
     rows = []
     for method, seed, pair, teammate, own, observed, *bounds in table.rows:
-        values = (number(own, 4), number(observed, 4), _bounds(*bounds[:2]), _bounds(*bounds[2:]))
+        values = (format_number(own, 4), format_number(observed, 4), _bounds(*bounds[:2]), _bounds(*bounds[2:]))
         rows.append((method, str(seed), str(pair), teammate or UNKNOWN, *values))
-    columns = ("method", "seed", "pair", "teammate", "own return", "best, all seen", "best, as it sees", "regret")
+    columns = ("method", "seed", "pair", "teammate", "own return", "optimum, full state", "optimum, observed", "regret")
     caption = (
-        "For every teammate: the return of its own best response, the best return of a policy that sees everything, "
-        "and of one that sees what a policy sees."
+        "For every teammate: the return of its own best response, and the optimal return of a policy that observes the "
+        "full state and of one that has the best response's observations."
     )
-    return Grid(caption, columns, rows, (table,), text_columns=4, folded=f"All {len(rows)} pairs, exactly")
+    return HtmlTable(caption, columns, rows, (table,), text_columns=4, folded=f"Exact values of all {len(rows)} pairs")
 
 
 def _bounds(low: float, high: float) -> str:
-    """One number where both ends read the same."""
+    """Format bounds, as one number if both ends are formatted alike."""
     low, high = (0.0 if abs(end) < 5e-7 else end for end in (low, high))
-    return number(high) if number(low) == number(high) else f"{number(low)} to {number(high)}"
+    return (
+        format_number(high)
+        if format_number(low) == format_number(high)
+        else f"{format_number(low)} to {format_number(high)}"
+    )
 
 
 def diversity_section(chapter: Chapter, solution: Solution, preferences: tuple[Preference, ...]) -> Section:
-    """Appendix B of the paper, computed for this game: whether any alpha makes the baselines want the coverage set."""
+    """Appendix B of the paper for this game: whether any alpha makes the baselines prefer the coverage set."""
     cross_play = coverage_cross_play(solution)
     objectives = {"BRDiv": str(brdiv(cross_play)), "LIPO": str(lipo(cross_play))}
     entries = [(p.method, "the coverage set", objectives[p.method], "") for p in preferences]
     for preference in preferences:
         entries += [
-            (preference.method, "the best that misses a member", str(other.objective), _pairs(solution, other))
+            (preference.method, "best population without a member", str(other.objective), _pairs(solution, other))
             for other in preference.others
         ]
     entries.sort(key=lambda entry: entry[0])
     columns = ("method", "population", "objective", "pairs_best_response_teammate")
-    data = tables.tidy(chapter, "diversity", columns, entries)
+    data = tables.make_table(chapter, "diversity", columns, entries)
     caption = (
-        "Objectives as functions of alpha, the weight of cross-play, compared over all "
+        "Objectives as functions of alpha, the weight of cross-play, maximised over all "
         f"{preferences[0].populations:,} populations of {preferences[0].size} pairs of pure policies."
     )
-    shown = ("method", "population", "objective", "its pairs: best response and teammate")
-    told = "The baselines' objectives, solved exactly as in Appendix B of the paper: " + " ".join(
+    shown = ("method", "population", "objective", "pairs: best response and teammate")
+    text = "The baselines' objectives, solved exactly as in Appendix B of the paper: " + " ".join(
         preference.verdict for preference in preferences
     )
-    grid = Grid(caption, shown, [tuple(cell or UNKNOWN for cell in entry) for entry in entries], (data,), 4)
-    return Section("diversity", "What the baselines' objectives prefer", [Words(told), grid])
+    table = HtmlTable(caption, shown, [tuple(cell or UNKNOWN for cell in entry) for entry in entries], (data,), 4)
+    return Section("diversity", "What the baselines' objectives prefer", [Paragraph(text), table])
 
 
 def _pairs(solution: Solution, population) -> str:

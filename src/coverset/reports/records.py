@@ -1,20 +1,22 @@
-"""What a report is made of: runs and agents as their files tell, each part checked before anything relies on it."""
+"""Records of runs and agents read from their files, each checked before use."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from coverset.checks import of_type
+from coverset.checks import check_type
 from coverset.runs.directory import RunDirectory
 from coverset.runs.storage import DamagedFile
 
 Content: TypeAlias = dict[str, Any]
 Number = float | None
+CONSTRAINTS = ("other_best_response", "other_teammate")
+"""The two sets of constraints, as the metrics name them."""
 
 
 @dataclass(frozen=True)
 class AgentRecord:
-    """One agent: the files of `seed-N/LEARNER`. What is missing or damaged is None or empty, and in `problems`."""
+    """One agent, from `seed-N/LEARNER`. Missing or damaged parts are None or empty; `problems` lists the damage."""
 
     path: str
     config: Content
@@ -34,7 +36,7 @@ class AgentRecord:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One seed of teammate generation: the files of `seed-N`, and the agents trained with its teammates."""
+    """One seed of teammate generation, from `seed-N`, and the agents trained with its teammates."""
 
     path: str
     config: Content
@@ -46,7 +48,7 @@ class RunRecord:
 
     @property
     def directory(self) -> str:
-        """That of all seeds."""
+        """The parent directory, which holds all seeds."""
         return self.path.rpartition("/")[0] or "."
 
     @property
@@ -59,15 +61,15 @@ class RunRecord:
 
 
 @dataclass(frozen=True)
-class Unreadable:
-    """A run whose config.json cannot be read, so that nothing is known of it."""
+class UnreadableRun:
+    """A run whose config.json cannot be read."""
 
     path: str
     problem: str
 
 
-def state(record: RunRecord | AgentRecord) -> str:
-    """In a few words: finished, or how far it came, and what is damaged."""
+def describe_state(record: RunRecord | AgentRecord) -> str:
+    """Describe a record: finished, unfinished with its progress, or damaged with the problems."""
     if record.problems:
         return "damaged: " + " ".join(record.problems)
     if record.summary is not None:
@@ -90,21 +92,21 @@ def check_agent_config(content: Content) -> None:
     _require(content["settings"], total_steps=int)
 
 
-def run_summary(directory: RunDirectory) -> Content:
-    """The summary of a finished generation run, whose fields can be relied on."""
+def read_run_summary(directory: RunDirectory) -> Content:
+    """Read and check the summary of a finished generation run."""
     content = directory.summary()
     if content is None:
         raise DamagedFile(f"{directory.summary_path} does not exist.")
     try:
         check_run_summary(content)
     except ValueError as error:
-        remedy = "Remove it, and --resume makes it again."
+        remedy = "Delete it and use --resume to write it again."
         raise DamagedFile(f"{directory.summary_path} is damaged: {error} {remedy}") from error
     return content
 
 
 def check_run_summary(content: Content) -> None:
-    """Raise ValueError unless this holds what the report shows of a population."""
+    """Raise ValueError unless this is the summary of a generation run."""
     _require(
         content,
         env=str,
@@ -124,23 +126,31 @@ def check_run_summary(content: Content) -> None:
         margin=float,
     )
     size = content["population_size"]
-    _square("cross_play", content["cross_play"], size)
-    _square("cross_play_standard_error", content.get("cross_play_standard_error"), size)
+    _check_square("cross_play", content["cross_play"], size)
+    _check_square("cross_play_standard_error", content.get("cross_play_standard_error"), size)
     for name in ("conventions", "best_response_conventions", "covers"):
         if len(content[name]) not in (0, size):
             raise ValueError(f"{name} must have {size} items, one per pair, got {len(content[name])}.")
 
 
 def check_run_row(content: Content, *, size: int) -> None:
-    """Raise ValueError unless this is a row of the metrics of a generation run with `size` pairs."""
+    """Raise ValueError unless this is a metrics row of a generation run with `size` pairs."""
     _require(content, env_steps=int, self_play_return=Number, cross_play_return=Number, coverage_found=int | None)
     _check_constraints(content.get("gaps"), size)
-    if content.get("multipliers") is not None:
-        _check_constraints(content["multipliers"], size)
+    if content.get("method") is not None:
+        _require_mappings(content, "method")
+    if (multipliers := read_multipliers(content)) is not None:
+        _check_constraints(multipliers, size)
+
+
+def read_multipliers(row: Content) -> Content | None:
+    """Lagrange multipliers of both sets of constraints; None for methods without."""
+    multipliers = (row.get("method") or {}).get("multipliers")
+    return multipliers if isinstance(multipliers, dict) and set(multipliers) == set(CONSTRAINTS) else None
 
 
 def check_agent_row(content: Content) -> None:
-    """Raise ValueError unless this is a row of an agent's metrics."""
+    """Raise ValueError unless this is a metrics row of an agent."""
     _require(content, env_steps=int, held_out_return=Number)
 
 
@@ -150,17 +160,17 @@ def check_agent_summary(content: Content) -> None:
 
 
 def check_evaluation(content: Content) -> None:
-    """Raise ValueError unless this holds returns with at least one partner."""
+    """Raise ValueError unless this is an evaluation with at least one partner."""
     _require(content, seat=int, trials=int, episodes=int, mean_return=float, oracle_fraction=Number)
     _require(content, curve=tuple[float, ...])
     partners = content.get("partners")
     if not isinstance(partners, Mapping) or not partners:
-        raise ValueError("partners must hold at least one partner.")
+        raise ValueError("partners must contain at least one partner.")
     for partner in partners.values():
         _require(partner, mean_return=float, oracle=Number, full_information=Number, oracle_fraction=Number)
         _require(partner, oracle_exact=bool | None)
     if not content["curve"]:
-        raise ValueError("curve must hold at least one episode.")
+        raise ValueError("curve must contain at least one episode.")
 
 
 def check_certificate(content: Content) -> None:
@@ -171,7 +181,7 @@ def check_certificate(content: Content) -> None:
     reading = content["discounted"]
     _require(reading, discount=float)
     if not isinstance(reading.get("best_responses"), list) or not reading["best_responses"]:
-        raise ValueError("best_responses must hold a best response to every teammate.")
+        raise ValueError("best_responses must contain a best response to every teammate.")
     for best in reading["best_responses"]:
         _require(best, own=float, observed=float)
         _require_mappings(best, "blind", "regret_blind")
@@ -179,21 +189,21 @@ def check_certificate(content: Content) -> None:
             _require(bounds, lower=float, upper=float)
 
 
-def checked(content: Any, check: Callable[[Content], None]) -> Content:
-    """`content` if it is a JSON object that passes `check`."""
+def validate(content: Any, check: Callable[[Content], None]) -> Content:
+    """Return `content` if it is a JSON object that passes `check`; raise ValueError otherwise."""
     if not isinstance(content, dict):
-        raise ValueError(f"it must hold a JSON object, not {type(content).__name__}.")
+        raise ValueError(f"it must contain a JSON object, not {type(content).__name__}.")
     check(content)
     return content
 
 
 def _require(content: Any, **fields: Any) -> None:
     if not isinstance(content, Mapping):
-        raise ValueError(f"a JSON object was expected, got {type(content).__name__}.")
+        raise ValueError(f"expected a JSON object, got {type(content).__name__}.")
     for name, annotation in fields.items():
         if name not in content:
             raise ValueError(f"{name} is missing.")
-        of_type(name, content[name], annotation)
+        check_type(name, content[name], annotation)
 
 
 def _require_mappings(content: Content, *names: str) -> None:
@@ -202,14 +212,14 @@ def _require_mappings(content: Content, *names: str) -> None:
             raise ValueError(f"{name} must be a JSON object.")
 
 
-def _square(name: str, matrix: Any, size: int, entries: Any = float) -> None:
-    of_type(name, matrix, tuple[tuple[entries, ...], ...])
+def _check_square(name: str, matrix: Any, size: int, entries: Any = float) -> None:
+    check_type(name, matrix, tuple[tuple[entries, ...], ...])
     if size < 1 or len(matrix) != size or any(len(row) != size for row in matrix):
         raise ValueError(f"{name} must have {size} rows and columns.")
 
 
 def _check_constraints(content: Any, size: int) -> None:
-    """Two K x K matrices of the constraints, null on the diagonal."""
+    """Raise ValueError unless this holds a K x K matrix for both sets of constraints; entries may be null."""
     _require(content, other_best_response=Any, other_teammate=Any)
-    for kind in ("other_best_response", "other_teammate"):
-        _square(kind, content[kind], size, Number)
+    for kind in CONSTRAINTS:
+        _check_square(kind, content[kind], size, Number)

@@ -1,4 +1,4 @@
-"""Figures as files, and as SVG inside a page: text stays text, ids are unique, colours follow light and dark."""
+"""Render figures as files and as inline SVG, with selectable text, unique ids and colours from CSS variables."""
 
 import io
 import re
@@ -20,47 +20,50 @@ VARIABLES: Mapping[str, str] = {
     **{colour: f"other-{number}" for number, colour in enumerate(OTHER_COLOURS)},
     **{colour.lower(): f"member-{number}" for number, colour in enumerate(MEMBER_COLOURS)},
 }
-"""Which colour of a figure becomes which variable of the page's style sheet."""
+"""The CSS variable that replaces each colour of a figure."""
 _COLOUR = re.compile("|".join(VARIABLES))
 
 
 def draw_svg(figure: Figure) -> str:
-    """The figure as the text of an SVG file, with nothing behind it."""
-    return _drawn(figure, format="svg", facecolor="none", metadata={"Date": None}).decode()
+    """Render a figure as SVG text with a transparent background."""
+    return _save(figure, format="svg", facecolor="none", metadata={"Date": None}).decode()
 
 
 def draw_png(figure: Figure) -> bytes:
-    """The figure as a PNG file, on white."""
-    return _drawn(figure, format="png", facecolor="white", dpi=150, metadata={"Software": None})
+    """Render a figure as PNG on a white background."""
+    return _save(figure, format="png", facecolor="white", dpi=150, metadata={"Software": None})
 
 
-def _drawn(figure: Figure, **options: Any) -> bytes:
+def _save(figure: Figure, **options: Any) -> bytes:
     buffer = io.BytesIO()
     with mpl.rc_context(STYLE):
         figure.savefig(buffer, **options)
-    figure.set_layout_engine("none")  # what is laid out once need not be again
+    figure.set_layout_engine("none")  # keep the layout for the next format
     return buffer.getvalue()
 
 
-def on_white(svg: str) -> str:
-    """The same on white, for viewers whose own ground may be dark."""
+def add_white_background(svg: str) -> str:
+    """Add a white background, for viewers with a dark one."""
     return re.sub(r"(<svg[^>]*>)", r'\1<rect width="100%" height="100%" fill="white"/>', svg, count=1)
 
 
 def inline_svg(svg: str, *, prefix: str, label: str) -> str:
-    """The text of an SVG file as an `<svg>` element of a page.
+    """Convert the text of an SVG file to an `<svg>` element of an HTML page.
 
     Args:
-      prefix: put before every id, so that several such elements can share a page.
-      label: what the figure shows, for those who do not see it.
+      prefix: prepended to every id, so that several elements can share a page.
+      label: description for screen readers.
     """
     root = ElementTree.fromstring(svg)
     for element in root.iter():
-        element.tag = _local(element.tag)
-        element.attrib = {_local(name): _rewritten(_local(name), value, prefix) for name, value in element.items()}
+        element.tag = _strip_namespace(element.tag)
+        element.attrib = {
+            _strip_namespace(name): _rewrite_attribute(_strip_namespace(name), value, prefix)
+            for name, value in element.items()
+        }
     for parent in list(root.iter()):
         for child in [child for child in parent if child.tag in ("metadata", "style")]:
-            parent.remove(child)  # a style sheet in here would rule the whole page
+            parent.remove(child)  # a style sheet here would apply to the whole page
     width = float(root.attrib["width"].removesuffix("pt")) * PIXELS_PER_POINT
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
@@ -69,12 +72,12 @@ def inline_svg(svg: str, *, prefix: str, label: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _local(name: str) -> str:
-    """A tag or attribute without its namespace: HTML knows that of everything inside `<svg>`."""
+def _strip_namespace(name: str) -> str:
+    """Remove the namespace of a tag or attribute; HTML infers it inside `<svg>`."""
     return name.rpartition("}")[2]
 
 
-def _rewritten(name: str, value: str, prefix: str) -> str:
+def _rewrite_attribute(name: str, value: str, prefix: str) -> str:
     if name == "id":
         return f"{prefix}-{value}"
     if name == "href":

@@ -1,4 +1,4 @@
-"""Numbers and lists as a report writes them."""
+"""Format numbers, intervals and lists for a report."""
 
 import math
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ MINUS = "\N{MINUS SIGN}"
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
-def number(value: float | None, digits: int = 3) -> str:
-    """Three significant digits, thousands apart, a true minus sign; a dash for what is not known."""
+def format_number(value: float | None, digits: int = 3) -> str:
+    """Format a number with `digits` significant digits, thousands separators and a minus sign; None as a dash."""
     if value is None:
         return UNKNOWN
     if isinstance(value, int) or abs(value) >= 1000:
@@ -23,24 +23,24 @@ def number(value: float | None, digits: int = 3) -> str:
     return text.replace("-", MINUS)
 
 
-def span(low: float | None, high: float | None) -> str:
-    """An interval; words where one seed tells nothing of others."""
-    return "one seed" if low is None or high is None else f"{number(low)} to {number(high)}"
+def format_interval(low: float | None, high: float | None) -> str:
+    """Format an interval; `one seed` if its ends are unknown."""
+    return "one seed" if low is None or high is None else f"{format_number(low)} to {format_number(high)}"
 
 
-def mean_and_interval(interval: Interval) -> str:
-    """For example: 6.9 (95% interval 6.5 to 7.3 over 4 seeds)."""
+def format_mean(interval: Interval) -> str:
+    """Format a mean, for example `6.9 (95% interval 6.5 to 7.3 over 4 seeds)`."""
     if not math.isfinite(interval.low):
-        return f"{number(interval.mean)} (one seed, so no interval)"
-    ends = span(interval.low, interval.high)
-    return f"{number(interval.mean)} (95% interval {ends} over {interval.n} seeds)"
+        return f"{format_number(interval.mean)} (one seed, so no interval)"
+    ends = format_interval(interval.low, interval.high)
+    return f"{format_number(interval.mean)} (95% interval {ends} over {interval.n} seeds)"
 
 
-def listed(words: Sequence[str]) -> str:
-    """For example: A, B and C."""
+def join_words(words: Sequence[str]) -> str:
+    """Join words, for example `A, B and C`."""
     return ", ".join(words[:-1]) + " and " + words[-1] if len(words) > 1 else "".join(words)
 
 
-def counted(count: int, word: str) -> str:
-    """For example: 1 seed, 2 seeds."""
+def format_count(count: int, word: str) -> str:
+    """Format a count, for example `1 seed` or `2 seeds`."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -1,9 +1,9 @@
-"""Run directories: what a run is made of, its log, its checkpoints, and how a killed run finds its place again.
+"""Run directories: configuration, metrics log, checkpoints, and resuming a killed run.
 
-DIR/seed-0/config.json        everything needed to run it again
-           metrics.jsonl      one row per chunk; holds no clock time, so a resumed run writes the same bytes
-           checkpoints/       the newest few states of training
-           policies.safetensors, summary.json, figures/    when it is done
+DIR/seed-0/config.json        everything needed to repeat the run
+           metrics.jsonl      one row per chunk; without wall-clock times, so that a resumed run writes the same bytes
+           checkpoints/       the most recent training states
+           policies.safetensors, summary.json, figures/    written at the end
 """
 
 import itertools
@@ -21,19 +21,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from coverset.checks import LONGEST_VALUE, shown
+from coverset.checks import MAX_VALUE_CHARACTERS, format_value
 from coverset.runs.storage import (
-    MOST_HEADER_BYTES,
-    MOST_LOG_BYTES,
+    MAX_HEADER_BYTES,
+    MAX_LOG_BYTES,
     TEMPORARY,
     DamagedFile,
-    InUse,
+    InUseError,
     check_fields,
-    is_whole,
-    json_line,
-    jsonable,
+    is_intact,
+    to_json_line,
+    to_jsonable,
     load_tensors,
-    lock,
+    lock_file,
     read_bytes,
     read_record,
     read_rows,
@@ -46,16 +46,16 @@ from coverset.types import PyTree
 
 KEPT_CHECKPOINTS = 3
 THREADS = "NPROC"
-"""The environment variable by which XLA can be told how many threads to use."""
+"""The environment variable that sets the number of threads of XLA."""
 GROUP = "trained_with"
-"""Field of `config.json`: the seeds that train as one program, on whose number the bytes depend as well."""
-VERSIONED = ("coverset", "jax", "jaxlib", "equinox", "optax", "numpy")
+"""Field of `config.json`: the seeds trained in one program, whose number affects the bytes of the results."""
+RECORDED_PACKAGES = ("coverset", "jax", "jaxlib", "equinox", "optax", "numpy")
 
 
 def versions() -> dict[str, str]:
-    """What decides whether the same seed gives the same bytes."""
+    """Return the versions that determine whether the same seed gives the same bytes."""
     found = {"python": platform.python_version(), "machine": platform.machine()}
-    for package in VERSIONED:
+    for package in RECORDED_PACKAGES:
         try:
             found[package] = version(package)
         except PackageNotFoundError:
@@ -63,21 +63,21 @@ def versions() -> dict[str, str]:
     return found
 
 
-def usable_cpus() -> int:
-    """CPUs this process may use, as XLA counts them."""
+def count_usable_cpus() -> int:
+    """Return the number of CPUs available to this process, as XLA counts them."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def threads() -> str:
-    """Threads with which XLA computes. Sums in another order are other sums: they decide about the bytes as well."""
-    return os.environ.get(THREADS) or str(usable_cpus())
+def count_threads() -> str:
+    """Return the number of XLA threads. It sets the floating-point reduction order and hence the bytes of results."""
+    return os.environ.get(THREADS) or str(count_usable_cpus())
 
 
 class RunDirectory:
-    """One seed's directory."""
+    """The directory of one seed."""
 
     results: tuple[str, ...] = ("policies.safetensors", "figures/cross-play.png", "figures/training.png")
-    """What there is beside the summary when it is done."""
+    """Files of a finished run besides the summary."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -99,147 +99,148 @@ class RunDirectory:
         return self.path / "policies.safetensors"
 
     def config(self) -> dict[str, Any]:
-        """What the run was started with."""
+        """Read the settings of the run."""
         return read_record(self.config_path)
 
     def summary(self) -> dict[str, Any] | None:
-        """The finished run's summary, or None while there is none."""
+        """Read the summary of a finished run; None while there is none."""
         return read_record(self.summary_path) if self.summary_path.is_file() else None
 
     def is_done(self) -> bool:
-        """Whether the run has ended and all its results are whole; otherwise resuming it makes them (again)."""
-        return not self.lacking()
+        """Whether the run has ended and all its results are intact; otherwise resuming it writes them."""
+        return not self.list_missing_results()
 
-    def lacking(self) -> list[Path]:
-        """Results that are missing or damaged."""
-        return [path for path in (self.path / name for name in ("summary.json", *self.results)) if not is_whole(path)]
+    def list_missing_results(self) -> list[Path]:
+        """Return the results that are missing or damaged."""
+        return [path for path in (self.path / name for name in ("summary.json", *self.results)) if not is_intact(path)]
 
     def has_ended(self) -> bool:
-        """Whether the results have been there before: the summary is written last."""
+        """Whether the run has ended: its summary, which is written last, exists."""
         return self.summary_path.is_file()
 
     def check_claim(self, config: dict[str, Any], *, resume: bool) -> None:
-        """Raise unless this directory is free for the run described by `config`, or already is that run."""
+        """Raise unless this directory is free, or already holds the run described by `config`."""
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"out must be a directory, but {self.path} is a file.")
         if self.path.is_symlink() and not self.path.exists():
-            raise ValueError(f"out must be a directory, but {self.path} is a link to nothing.")
+            raise ValueError(f"out must be a directory, but {self.path} is a broken link.")
         if self._is_free():
             return
         if not self.config_path.is_file():
             raise ValueError(f"out must be empty or a run of coverset, but {self.path} holds other files.")
-        self.check_same(config)
+        self.check_same_run(config)
         if not resume:
             self.check_unused()
             raise ValueError(f"{self.path} already holds this run: continue it with --resume, or choose another --out.")
 
     def claim(self, config: dict[str, Any]) -> list[Path]:
-        """Make a free directory this run. Returns what was not there before, in the order of its making.
+        """Create this run in a free directory. Returns the created paths in order of creation.
 
         Raises:
-          ValueError: it cannot be written; then nothing new is left behind.
+          ValueError: the directory cannot be written; nothing new is left behind.
         """
         if not self._is_free():
             return []
         new = [path for path in (self.config_path, self.path, *self.path.parents) if not path.exists()][::-1]
         try:
             write_json(self.config_path, config, new=True)
-        except FileExistsError:  # another process was quicker
-            self.check_same(config)
+        except FileExistsError:  # another process created it first
+            self.check_same_run(config)
             return []
         except OSError as error:
-            remove_new(new)
+            remove_created(new)
             raise ValueError(
-                f"out must be a directory that can be written, but {self.path} cannot: {error.strerror}."
+                f"out must be a writable directory, but {self.path} is not: {error.strerror}."
             ) from error
         return new
 
     def _is_free(self) -> bool:
         return not self.path.exists() or all(entry.match(TEMPORARY) for entry in self.path.iterdir())
 
-    def check_same(self, config: dict[str, Any], *, whatever: Collection[str] = ()) -> None:
-        """Raise unless the run here is the one described by `config`, whatever its versions and the fields named.
+    def check_same_run(self, config: dict[str, Any], *, ignored: Collection[str] = ()) -> None:
+        """Raise unless this is the run described by `config`, apart from versions, seed group and ignored fields.
 
-        Its group is another matter: `looping.seed_groups` finds it together again.
+        Args:
+          ignored: names of fields that may differ.
         """
         try:
             stored = self.config()
         except DamagedFile as error:
             raise DamagedFile(f"{error} Put a copy of it back, or remove {self.path} to start over.") from error
-        wanted = jsonable(config)
-        for name in sorted((set(stored) | set(wanted)) - {"versions", GROUP, SIGNATURE, *whatever}):
+        wanted = to_jsonable(config)
+        for name in sorted((set(stored) | set(wanted)) - {"versions", GROUP, SIGNATURE, *ignored}):
             if stored.get(name) != wanted.get(name):
                 raise ValueError(
-                    f"{self.path} holds another run ({_difference(name, stored.get(name), wanted.get(name))}): "
+                    f"{self.path} holds another run ({_describe_difference(name, stored.get(name), wanted.get(name))}): "
                     "choose another --out."
                 )
 
     def group(self) -> tuple[int, ...] | None:
-        """The seeds that train in one program with this one; None where there is no run, or one that does not say."""
+        """Return the seeds trained in one program with this one; None without a run or where none are recorded."""
         seeds = self.config().get(GROUP) if self.config_path.is_file() else None
         if seeds is None:
             return None
         check_fields(self.config_path, {GROUP: seeds}, **{GROUP: tuple[int, ...]})
         return tuple(seeds)
 
-    def other_conditions(self, config: dict[str, Any]) -> str:
-        """In words: under which other versions, or with how many other threads, the run was begun; empty if none."""
-        stored, now = self.config().get("versions"), jsonable(config["versions"])
+    def describe_version_changes(self, config: dict[str, Any]) -> str:
+        """Describe versions and thread counts that differ from those at the start of the run; empty if none do."""
+        stored, now = self.config().get("versions"), to_jsonable(config["versions"])
         if not isinstance(stored, dict):
             return ""
         names = [name for name in now if name in stored and stored[name] != now[name]]
         return ", ".join(f"{name} {stored[name]} instead of {now[name]}" for name in names)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep other processes out while this one trains here. The system lets go however the process ends.
+    def hold_lock(self) -> Iterator[None]:
+        """Lock this directory against other processes. The lock is released however the process ends.
 
         Raises:
-          InUse: another process is at work here.
+          InUseError: another process holds the lock.
         """
         with self.config_path.open("r+b") as file:
             try:
-                lock(file)
+                lock_file(file)
             except BlockingIOError as error:
-                raise InUse(f"{self.path} is in use by another process: wait for it, or stop it.") from error
+                raise InUseError(f"{self.path} is in use by another process: wait for it, or stop it.") from error
             yield
 
     def check_unused(self) -> None:
-        """Raise InUse if another process is at work here."""
-        with self.held():
+        """Raise InUseError if another process is using this directory."""
+        with self.hold_lock():
             pass
 
-    def check_there(self) -> None:
-        """Raise if somebody has removed this run: what it writes next would be remains that belong to no run."""
+    def check_exists(self) -> None:
+        """Raise if this run has been removed, so that no orphaned files are written."""
         if not self.config_path.is_file():
-            raise ValueError(f"{self.path} was removed or moved while it was written to: start the run again.")
+            raise ValueError(f"{self.path} was removed or moved while the run was writing to it: start the run again.")
 
     def append_metrics(self, row: dict[str, Any]) -> None:
-        """Add one row to the log."""
-        self.check_there()
-        with _naming(self.metrics_path), self.metrics_path.open("ab") as file:
-            file.write(json_line(row))
+        """Append one row to the metrics log."""
+        self.check_exists()
+        with _name_file_in_errors(self.metrics_path), self.metrics_path.open("ab") as file:
+            file.write(to_json_line(row))
 
     def rows(self) -> list[dict[str, Any]]:
-        """The log so far."""
+        """Read the metrics log."""
         rows = read_rows(self.metrics_path) if self.metrics_path.exists() else []
         for number, row in enumerate(rows, start=1):
             check_fields(f"{self.metrics_path}, line {number},", row, chunk=int)
         return rows
 
-    def whole_rows(self) -> int:
-        """Rows of the log from the first on that were written to their end, up to one that is no row."""
+    def count_intact_rows(self) -> int:
+        """Count the rows of the log before the first that is incomplete or invalid."""
         if not self.metrics_path.exists():
             return 0
-        lines = read_bytes(self.metrics_path, MOST_LOG_BYTES).splitlines(keepends=True)
+        lines = read_bytes(self.metrics_path, MAX_LOG_BYTES).splitlines(keepends=True)
         return sum(1 for _ in itertools.takewhile(_is_row, lines))
 
     def rewind(self, chunk: int, rows: int) -> None:
-        """Forget what came after the checkpoint that training goes on from: log rows, and checkpoints of no use.
+        """Delete the log rows and checkpoints written after the checkpoint from which training resumes.
 
         Args:
-          chunk: the checkpoint's; 0 for the start of the run.
-          rows: how many of the log belong to it, fewer than chunks for a run that ended beside others that went on.
+          chunk: the chunk of that checkpoint; 0 for the start of the run.
+          rows: number of log rows to keep; fewer than chunks if this seed ended before others of its group.
         """
         self._truncate_metrics(rows)
         for later in self.checkpoints():
@@ -253,38 +254,38 @@ class RunDirectory:
             if rows:
                 raise DamagedFile(f"{self.metrics_path} is missing, but {rows} rows were logged.")
             return
-        lines = read_bytes(self.metrics_path, MOST_LOG_BYTES).splitlines(keepends=True)[:rows]
+        lines = read_bytes(self.metrics_path, MAX_LOG_BYTES).splitlines(keepends=True)[:rows]
         if len(lines) < rows or not all(line.endswith(b"\n") for line in lines):
             raise DamagedFile(f"{self.metrics_path} holds {len(lines)} of the {rows} rows that were logged.")
         write_bytes(self.metrics_path, b"".join(lines))
 
     def save_checkpoint(self, chunk: int, tensors: dict[str, np.ndarray]) -> None:
-        """Write the state after `chunk` chunks, as `to_tensors` gives it, and drop the oldest beyond a few.
+        """Write the state after `chunk` chunks, from `to_tensors`, and delete all but the newest checkpoints.
 
-        The log reaches the disk first: a checkpoint ahead of its log is of no use.
+        The log is synced to disk first, because a checkpoint ahead of its log cannot be resumed.
         """
-        self.check_there()
+        self.check_exists()
         if self.metrics_path.exists():
-            with _naming(self.metrics_path), self.metrics_path.open("ab") as file:
+            with _name_file_in_errors(self.metrics_path), self.metrics_path.open("ab") as file:
                 os.fsync(file.fileno())
         save_tensors(self._checkpoint(chunk), tensors, {"chunk": chunk})
         for old in self.checkpoints()[:-KEPT_CHECKPOINTS]:
             self._checkpoint(old).unlink(missing_ok=True)
 
     def checkpoints(self) -> list[int]:
-        """Chunks after which there is a checkpoint, oldest first."""
+        """Return the chunks that have a checkpoint, oldest first."""
         found = (self.path / "checkpoints").glob("*.safetensors")
         return sorted(int(path.stem) for path in found if path.stem.isdigit())
 
     def load_checkpoint(self, chunk: int, like: PyTree) -> PyTree:
-        """Read the state after `chunk` chunks; `like` gives its structure."""
-        wanted = jax.tree.leaves(jax.eval_shape(lambda tree: jax.tree.map(_raw, tree), like))
-        most_bytes = MOST_HEADER_BYTES + sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in wanted)
-        tensors, _ = load_tensors(self._checkpoint(chunk), most_bytes=most_bytes)
+        """Read the state after `chunk` chunks into the structure of `like`."""
+        wanted = jax.tree.leaves(jax.eval_shape(lambda tree: jax.tree.map(_to_raw_array, tree), like))
+        max_bytes = MAX_HEADER_BYTES + sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in wanted)
+        tensors, _ = load_tensors(self._checkpoint(chunk), max_bytes=max_bytes)
         return from_tensors(tensors, like, source=self._checkpoint(chunk))
 
-    def whole_checkpoints(self, like: PyTree, warn: Callable[[str], None]) -> dict[int, PyTree]:
-        """Every checkpoint that can be read, by its chunk; damaged ones are named and passed over."""
+    def load_intact_checkpoints(self, like: PyTree, warn: Callable[[str], None]) -> dict[int, PyTree]:
+        """Load every readable checkpoint by its chunk; warn about damaged ones."""
         whole = {}
         for chunk in self.checkpoints():
             try:
@@ -299,14 +300,14 @@ class RunDirectory:
 
 
 class AgentDirectory(RunDirectory):
-    """One agent's directory."""
+    """The directory of one agent."""
 
     results = ("agent.safetensors",)
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Let errors of the system name the file, which those of writing do not."""
+def _name_file_in_errors(path: Path) -> Iterator[None]:
+    """Add the file name to OSErrors of writes, which lack it."""
     try:
         yield
     except OSError as error:
@@ -314,36 +315,36 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _is_row(line: bytes) -> bool:
-    """Whether a line of the log is whole and a JSON object."""
+    """Whether a line of the log is complete and a JSON object."""
     try:
         return line.endswith(b"\n") and isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
         return False
 
 
-def remove_new(paths: Sequence[Path]) -> None:
-    """Take back what was made, the last first; directories that have got other contents meanwhile stay."""
+def remove_created(paths: Sequence[Path]) -> None:
+    """Remove created paths, the last first; directories that are no longer empty stay."""
     for path in reversed(paths):
         with suppress(OSError):
             path.rmdir() if path.is_dir() else path.unlink()
 
 
-def _difference(name: str, stored: Any, wanted: Any) -> str:
+def _describe_difference(name: str, stored: Any, wanted: Any) -> str:
     if isinstance(stored, dict) and isinstance(wanted, dict):
         for key in sorted(set(stored) | set(wanted)):
             if stored.get(key) != wanted.get(key):
-                return _difference(key, stored.get(key), wanted.get(key))
-    return f"its {name} is {_told(stored)}, not {_told(wanted)}"
+                return _describe_difference(key, stored.get(key), wanted.get(key))
+    return f"its {name} is {_format_setting(stored)}, not {_format_setting(wanted)}"
 
 
-def _told(value: Any) -> str:
-    return value if isinstance(value, str) and len(value) <= LONGEST_VALUE else shown(value)
+def _format_setting(value: Any) -> str:
+    return value if isinstance(value, str) and len(value) <= MAX_VALUE_CHARACTERS else format_value(value)
 
 
 def to_tensors(state: PyTree) -> dict[str, np.ndarray]:
-    """Every leaf under a name that tells its place in the tree; random keys as their raw data."""
+    """Return every leaf under its path in the tree; random keys as raw data."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(state)
-    return {jax.tree_util.keystr(path): np.asarray(_raw(leaf)) for path, leaf in leaves}
+    return {jax.tree_util.keystr(path): np.asarray(_to_raw_array(leaf)) for path, leaf in leaves}
 
 
 def from_tensors(tensors: dict[str, np.ndarray], like: PyTree, *, source: Path) -> PyTree:
@@ -352,7 +353,7 @@ def from_tensors(tensors: dict[str, np.ndarray], like: PyTree, *, source: Path) 
     restored = []
     for path, leaf in leaves:
         name = jax.tree_util.keystr(path)
-        wanted = jax.eval_shape(_raw, leaf)
+        wanted = jax.eval_shape(_to_raw_array, leaf)
         tensor = tensors.get(name)
         if tensor is None or tensor.shape != wanted.shape or tensor.dtype != wanted.dtype:
             raise DamagedFile(f"{source} does not fit this run: {name} should be {wanted.dtype}{list(wanted.shape)}.")
@@ -361,5 +362,5 @@ def from_tensors(tensors: dict[str, np.ndarray], like: PyTree, *, source: Path) 
     return jax.tree_util.tree_unflatten(structure, restored)
 
 
-def _raw(leaf: jax.Array) -> jax.Array:
+def _to_raw_array(leaf: jax.Array) -> jax.Array:
     return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf

@@ -1,4 +1,4 @@
-"""Files: everything is written to a temporary name and renamed, tensors are never pickled, damage is noticed."""
+"""File access: atomic writes, JSON with limits, and checksummed safetensors files instead of pickles."""
 
 import errno
 import hashlib
@@ -14,46 +14,44 @@ from typing import IO, Any, NoReturn
 import numpy as np
 from safetensors.numpy import save
 
-from coverset.checks import of_type, shown
+from coverset.checks import check_type, format_value
 
 DESCRIPTION = "coverset"
-"""The one key of a tensor file's metadata: with several, their order and so the bytes would be random."""
+"""The only key of a tensor file's metadata; with several, their order and hence the bytes would vary."""
 DTYPES = {"F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U8": "|u1", "U32": "<u4", "BOOL": "|b1"}
-"""Kinds of arrays that are read, by their names in the safetensors format."""
-DEEPEST = 32
-"""Levels of JSON that are read; ours has fewer than ten. Whatever walks through it recursively is safe."""
-WHOLE_NUMBERS = range(-(2**63), 2**63)
-"""Those that are read from JSON: others fit in no array, and the largest in no float."""
-MOST_RECORD_BYTES = 4 * 2**20
-"""Of a JSON file, or of one row of a log: more than the commands write, and little to hold in memory once parsed."""
-MOST_LOG_BYTES = 2**28
-MOST_HEADER_BYTES = 2**20
-MOST_TENSOR_BYTES = 2**29
-"""Of a whole file of tensors."""
+"""Accepted dtypes, by their names in the safetensors format."""
+MAX_JSON_DEPTH = 32
+"""Deepest accepted nesting; own files have fewer than ten levels. Recursive traversal is safe within it."""
+INT64_RANGE = range(-(2**63), 2**63)
+"""Accepted JSON integers; others do not fit in an int64 array."""
+MAX_RECORD_BYTES = 4 * 2**20
+"""Limit for a JSON file or one row of a log: more than any command writes, and small in memory once parsed."""
+MAX_LOG_BYTES = 2**28
+MAX_HEADER_BYTES = 2**20
+MAX_TENSOR_BYTES = 2**29
+"""Limit for a whole tensor file."""
 TEMPORARY = ".*.tmp"
-"""Pattern of the names under which files are written before they are renamed; a killed process may leave one."""
-
-
+"""Pattern of the temporary names used by atomic writes; a killed process may leave such a file."""
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 class DamagedFile(ValueError):
-    """A file exists but does not hold what was written to it."""
+    """A file exists but its contents are invalid."""
 
 
-class InUse(ValueError):
-    """Another process is at work in the same place."""
+class InUseError(ValueError):
+    """Another process is using the same directory."""
 
 
 def write_bytes(path: Path, data: bytes, *, new: bool = False) -> None:
-    """Replace `path` by `data` at once: a reader sees the old file or the new one, never a part.
+    """Write a file atomically: a reader sees the old content or the new, never a part.
 
     Args:
-      new: never replace a file, not even one that another process has just put there.
+      new: fail if the file exists, even if another process has just created it.
 
     Raises:
-      FileExistsError: `new`, and there is a file.
-      OSError: it cannot be written; names `path`, as nobody knows the temporary file.
+      FileExistsError: `new` is set and the file exists.
+      OSError: the file cannot be written; the error names `path`, not the temporary file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -74,7 +72,7 @@ def write_bytes(path: Path, data: bytes, *, new: bool = False) -> None:
 
 
 def _rename_new(temporary: Path, path: Path) -> None:
-    """Give a file its name unless the name is taken. Some file systems have no links; there the check comes before."""
+    """Rename a file unless the target exists. On file systems without hard links the check is not atomic."""
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -85,8 +83,8 @@ def _rename_new(temporary: Path, path: Path) -> None:
         temporary.replace(path)
 
 
-def lock(file: IO[bytes]) -> None:
-    """Take an open file for this process until it is closed; raises BlockingIOError where another process has it."""
+def lock_file(file: IO[bytes]) -> None:
+    """Lock an open file until it is closed; raises BlockingIOError if another process holds the lock."""
     if os.name == "posix":
         import fcntl
 
@@ -97,98 +95,98 @@ def lock(file: IO[bytes]) -> None:
 
 
 def write_json(path: Path, content: Any, *, new: bool = False) -> None:
-    """Write `content` as indented JSON; infinite numbers become strings that `float` reads back."""
-    write_bytes(path, (json.dumps(jsonable(content), indent=2, allow_nan=False) + "\n").encode(), new=new)
+    """Write `content` as indented JSON; non-finite numbers become strings that `float` parses."""
+    write_bytes(path, (json.dumps(to_jsonable(content), indent=2, allow_nan=False) + "\n").encode(), new=new)
 
 
-def read_bytes(path: Path, most_bytes: int) -> bytes:
-    """The content of a regular file. Pipes and devices, which could block the reader, are refused.
+def read_bytes(path: Path, max_bytes: int) -> bytes:
+    """Return the content of a regular file. Pipes and devices, which could block the reader, are rejected.
 
     Raises:
-      FileNotFoundError: there is nothing of this name.
-      DamagedFile: it is something else than a file, or larger than `most_bytes`.
+      FileNotFoundError: the file does not exist.
+      DamagedFile: the path is not a regular file, or the file is larger than `max_bytes`.
     """
     if not path.is_file():
         if path.exists() or path.is_symlink():
-            raise DamagedFile(f"{path} must be a file, but it is something else.")
+            raise DamagedFile(f"{path} must be a regular file.")
         raise FileNotFoundError(f"{path} does not exist.")
     with path.open("rb") as file:
-        if os.fstat(file.fileno()).st_size <= most_bytes:
-            content = file.read(most_bytes + 1)
-            if len(content) <= most_bytes:
+        if os.fstat(file.fileno()).st_size <= max_bytes:
+            content = file.read(max_bytes + 1)
+            if len(content) <= max_bytes:
                 return content
-    raise DamagedFile(f"{path} is larger than the {most_bytes:,} bytes that such a file may have.")
+    raise DamagedFile(f"{path} is larger than the {max_bytes:,} bytes allowed for such a file.")
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON, or say in one sentence why it cannot be read."""
-    return parse_json(read_bytes(path, MOST_RECORD_BYTES), str(path))
+    """Read a JSON file."""
+    return parse_json(read_bytes(path, MAX_RECORD_BYTES), str(path))
 
 
 def read_record(path: Path) -> dict[str, Any]:
     """Read a JSON object."""
-    return _object(read_json(path), str(path))
+    return _check_object(read_json(path), str(path))
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Read a JSON-lines file of objects; a last line without its end counts like the others."""
-    lines = read_bytes(path, MOST_LOG_BYTES).split(b"\n")
+    """Read a JSON Lines file of objects; the last line may lack its newline."""
+    lines = read_bytes(path, MAX_LOG_BYTES).split(b"\n")
     whole = lines[:-1] if not lines[-1] else lines
     return [parse_row(line, path, number) for number, line in enumerate(whole, start=1)]
 
 
 def parse_row(line: bytes, path: Path, number: int) -> dict[str, Any]:
-    """Read the object in one line, counted from 1, of a JSON-lines file."""
+    """Parse line `number`, counted from 1, of a JSON Lines file."""
     source = f"{path}, line {number},"
-    return _object(parse_json(line, source), source)
+    return _check_object(parse_json(line, source), source)
 
 
-def _object(content: Any, source: str) -> dict[str, Any]:
+def _check_object(content: Any, source: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise DamagedFile(f"{source} must hold a JSON object, not {type(content).__name__}.")
     return content
 
 
-def _refuse(digits: str) -> NoReturn:
-    raise ValueError(f"the number {shown(digits)} is not finite")
+def _refuse_constant(digits: str) -> NoReturn:
+    raise ValueError(f"the number {format_value(digits)} is not finite")
 
 
-def parse_json(content: bytes, source: str, *, constant: Callable[[str], Any] = _refuse) -> Any:
-    """Read JSON from anywhere: of bounded size and depth, with numbers that fit in arrays, every name once.
+def parse_json(content: bytes, source: str, *, constant: Callable[[str], Any] = _refuse_constant) -> Any:
+    """Parse untrusted JSON: bounded size and depth, numbers that fit in arrays, no duplicate names.
 
     Args:
-      source: what to call it in a sentence.
-      constant: what to read for NaN and Infinity, which are refused if this is not given.
+      source: name of the source in error messages.
+      constant: parser of NaN and Infinity, which are rejected by default.
     """
     try:
-        if len(content) > MOST_RECORD_BYTES:
-            raise ValueError(f"it is larger than {MOST_RECORD_BYTES:,} bytes")
-        found = json.loads(content.decode(), object_pairs_hook=_unique, parse_constant=constant)
-        _check_nodes(found)
+        if len(content) > MAX_RECORD_BYTES:
+            raise ValueError(f"it is larger than {MAX_RECORD_BYTES:,} bytes")
+        found = json.loads(content.decode(), object_pairs_hook=_check_unique_names, parse_constant=constant)
+        _check_limits(found)
         if b"\\u" in content:
-            json.dumps(found, ensure_ascii=False).encode()  # half of a surrogate pair can be spelled, but not written
+            json.dumps(found, ensure_ascii=False).encode()  # a lone surrogate can be escaped, but not encoded
     except RecursionError as error:
-        raise DamagedFile(f"{source} is not valid JSON: it is nested more than {DEEPEST} levels deep.") from error
+        raise DamagedFile(f"{source} is not valid JSON: it is nested more than {MAX_JSON_DEPTH} levels deep.") from error
     except ValueError as error:
         raise DamagedFile(f"{source} is not valid JSON: {str(error).rstrip('.')}.") from error
     return found
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _check_unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         times = Counter(name for name, _ in pairs)
-        raise ValueError(f"it holds {shown(times.most_common(1)[0][0])} more than once")
+        raise ValueError(f"it holds {format_value(times.most_common(1)[0][0])} more than once")
     return found
 
 
-def _check_nodes(content: Any) -> None:
-    """Raise ValueError for numbers that are too large, RecursionError for too many levels."""
+def _check_limits(content: Any) -> None:
+    """Raise ValueError for numbers that are too large, RecursionError for nesting that is too deep."""
     level: Iterable[Any] = [content]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_JSON_DEPTH):
         for node in level:
-            if (type(node) is int and node not in WHOLE_NUMBERS) or (type(node) is float and not math.isfinite(node)):
-                raise ValueError(f"the number {shown(node)} is too large")
+            if (type(node) is int and node not in INT64_RANGE) or (type(node) is float and not math.isfinite(node)):
+                raise ValueError(f"the number {format_value(node)} is too large")
         nested = [node for node in level if isinstance(node, dict | list)]
         if not nested:
             return
@@ -197,93 +195,93 @@ def _check_nodes(content: Any) -> None:
 
 
 def check_fields(path: Path | str, content: Mapping[str, Any], **fields: Any) -> None:
-    """Raise DamagedFile unless the JSON object in a file, or in one line of it, holds these fields, of these types."""
+    """Raise DamagedFile unless a JSON object of a file, or of one line of it, has these fields with these types."""
     for name, kind in fields.items():
         if name not in content:
             raise DamagedFile(f"{path} is damaged: it does not hold {name}.")
         if kind is dict and not isinstance(content[name], dict):
-            raise DamagedFile(f"{path} is damaged: {name} must be a JSON object, got {shown(content[name])}.")
+            raise DamagedFile(f"{path} is damaged: {name} must be a JSON object, got {format_value(content[name])}.")
         try:
-            of_type(name, content[name], kind)
+            check_type(name, content[name], kind)
         except ValueError as error:
             raise DamagedFile(f"{path} is damaged: {error}") from error
 
 
-def json_line(content: Any) -> bytes:
-    """One line of a JSON-lines file."""
-    return (json.dumps(jsonable(content), separators=(",", ":"), allow_nan=False) + "\n").encode()
+def to_json_line(content: Any) -> bytes:
+    """Encode `content` as one line of a JSON Lines file."""
+    return (json.dumps(to_jsonable(content), separators=(",", ":"), allow_nan=False) + "\n").encode()
 
 
-def jsonable(content: Any) -> Any:
-    """`content` as JSON gives it back: tuples are lists, infinity and NaN are spelled out."""
+def to_jsonable(content: Any) -> Any:
+    """Return `content` as JSON would: tuples become lists, infinity and NaN become strings."""
     if isinstance(content, float) and not np.isfinite(content):
         return str(content)
     if isinstance(content, Mapping):
-        return {key: jsonable(value) for key, value in content.items()}
+        return {key: to_jsonable(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
-        return [jsonable(value) for value in content]
+        return [to_jsonable(value) for value in content]
     return content
 
 
-def rounded(values: Any) -> Any:
-    """Numbers for a log: six digits, more than our estimates are good for, and null for NaN."""
+def round_floats(values: Any) -> Any:
+    """Round numbers for a log to six significant digits; NaN becomes None."""
     if np.ndim(values):
-        return [rounded(value) for value in values]
+        return [round_floats(value) for value in values]
     return None if np.isnan(values) else float(f"{float(values):.6g}")
 
 
 def save_tensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
-    """Write named arrays and JSON metadata as one safetensors file that carries its own checksum."""
+    """Write named arrays and JSON metadata as a safetensors file with a checksum."""
     arrays = {name: np.asarray(tensors[name], order="C") for name in sorted(tensors)}
-    content = json.dumps(jsonable(metadata), sort_keys=True)
-    described = json.dumps({"content": content, "sha256": _digest(content, arrays)})
+    content = json.dumps(to_jsonable(metadata), sort_keys=True)
+    described = json.dumps({"content": content, "sha256": _compute_digest(content, arrays)})
     write_bytes(path, save(arrays, metadata={DESCRIPTION: described}))
 
 
-def load_tensors(path: Path, *, most_bytes: int = MOST_TENSOR_BYTES) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read what `save_tensors` wrote. Runs no code from the file; raises DamagedFile if a byte has changed."""
-    data = read_bytes(path, most_bytes)
+def load_tensors(path: Path, *, max_bytes: int = MAX_TENSOR_BYTES) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read a file of `save_tensors`. No code from the file runs; raises DamagedFile if a byte has changed."""
+    data = read_bytes(path, max_bytes)
     try:
-        header, start = _header(data)
-        content, digest = _described(header.pop("__metadata__", None))
-        arrays = _arrays(header, memoryview(data)[start:])
+        header, start = _read_header(data)
+        content, digest = _read_description(header.pop("__metadata__", None))
+        arrays = _read_arrays(header, memoryview(data)[start:])
     except ValueError as error:
         raise DamagedFile(f"{path} is damaged or was not written by coverset: {str(error).rstrip('.')}.") from error
-    if digest != _digest(content, arrays):
+    if digest != _compute_digest(content, arrays):
         raise DamagedFile(f"{path} is damaged: its contents do not match its checksum.")
     source = f"The metadata of {path}"
-    return arrays, _object(parse_json(content.encode(), source), source)
+    return arrays, _check_object(parse_json(content.encode(), source), source)
 
 
-def _header(data: bytes) -> tuple[dict[str, Any], int]:
-    """The header of a safetensors file, and where its arrays start."""
+def _read_header(data: bytes) -> tuple[dict[str, Any], int]:
+    """Return the header of a safetensors file and the offset of its arrays."""
     size = int.from_bytes(data[:8], "little")
     if len(data) < 8 or 8 + size > len(data):
         raise ValueError("it ends within its header")
-    if size > MOST_HEADER_BYTES:
-        raise ValueError(f"its header is larger than {MOST_HEADER_BYTES:,} bytes")
-    return _object(parse_json(data[8 : 8 + size], "its header"), "its header"), 8 + size
+    if size > MAX_HEADER_BYTES:
+        raise ValueError(f"its header is larger than {MAX_HEADER_BYTES:,} bytes")
+    return _check_object(parse_json(data[8 : 8 + size], "its header"), "its header"), 8 + size
 
 
-def _described(metadata: Any) -> tuple[str, str]:
-    """Metadata and checksum as texts."""
+def _read_description(metadata: Any) -> tuple[str, str]:
+    """Return the metadata and the checksum as strings."""
     if not isinstance(metadata, dict) or not isinstance(metadata.get(DESCRIPTION), str):
         raise ValueError(f"its header does not hold the text '{DESCRIPTION}'")
-    described = _object(parse_json(metadata[DESCRIPTION].encode(), "its description"), "its description")
+    described = _check_object(parse_json(metadata[DESCRIPTION].encode(), "its description"), "its description")
     content, digest = described.get("content"), described.get("sha256")
     if not isinstance(content, str) or not isinstance(digest, str):
         raise ValueError("its description does not hold the texts 'content' and 'sha256'")
     return content, digest
 
 
-def _arrays(header: Mapping[str, Any], data: memoryview) -> dict[str, np.ndarray]:
-    """The arrays by name, in alphabetical order; together they must be all of the data, without gap or overlap."""
+def _read_arrays(header: Mapping[str, Any], data: memoryview) -> dict[str, np.ndarray]:
+    """Return the arrays in alphabetical order; together they must fill the data without gap or overlap."""
     arrays, places = {}, []
     for name in sorted(header):
-        kind, shape, place = _entry(name, header[name])
+        kind, shape, place = _parse_entry(name, header[name])
         count = math.prod(shape)
         if place[1] - place[0] != count * kind.itemsize or place[1] > len(data):
-            raise ValueError(f"the tensor {shown(name)} is not as large as its shape")
+            raise ValueError(f"the tensor {format_value(name)} is not as large as its shape")
         arrays[name] = np.frombuffer(data[slice(*place)], kind).reshape(shape).copy()
         places.append(place)
     places.sort()
@@ -293,26 +291,26 @@ def _arrays(header: Mapping[str, Any], data: memoryview) -> dict[str, np.ndarray
     return arrays
 
 
-def _entry(name: str, entry: Any) -> tuple[np.dtype, tuple[int, ...], tuple[int, int]]:
-    """What the header says of one array: its kind, its shape, where it begins and ends."""
+def _parse_entry(name: str, entry: Any) -> tuple[np.dtype, tuple[int, ...], tuple[int, int]]:
+    """Return the dtype, shape, start and end of one array from its header entry."""
     fields = (entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")) if isinstance(entry, dict) else ()
     match fields:
         case (str(kind), list(shape), [int(begin), int(end)]) if kind in DTYPES and _are_sizes((*shape, begin, end)):
             return np.dtype(DTYPES[kind]), tuple(shape), (begin, end)
-    raise ValueError(f"the tensor {shown(name)} has no dtype, shape and data_offsets that can be read")
+    raise ValueError(f"the tensor {format_value(name)} has no dtype, shape and data_offsets that can be read")
 
 
 def _are_sizes(numbers: Iterable[Any]) -> bool:
     return all(isinstance(number, int) and not isinstance(number, bool) and number >= 0 for number in numbers)
 
 
-def is_whole(path: Path) -> bool:
-    """Whether a file that this package wrote is there, and by its checksums holds what was written to it."""
+def is_intact(path: Path) -> bool:
+    """Whether a file of this package exists and passes its checksums."""
     try:
         if path.suffix == ".safetensors":
             load_tensors(path)
         elif path.suffix == ".png":
-            return _is_whole_png(path.read_bytes())
+            return _is_intact_png(path.read_bytes())
         else:
             return isinstance(read_json(path), dict)
     except (OSError, DamagedFile):
@@ -320,8 +318,8 @@ def is_whole(path: Path) -> bool:
     return True
 
 
-def _is_whole_png(data: bytes) -> bool:
-    """Whether all chunks are there, each with its length, name, content and checksum."""
+def _is_intact_png(data: bytes) -> bool:
+    """Whether all chunks of a PNG file are present and pass their checksums."""
     start, name = len(PNG_SIGNATURE), b""
     if not data.startswith(PNG_SIGNATURE):
         return False
@@ -334,7 +332,7 @@ def _is_whole_png(data: bytes) -> bool:
     return start == len(data)
 
 
-def _digest(content: str, arrays: Mapping[str, np.ndarray]) -> str:
+def _compute_digest(content: str, arrays: Mapping[str, np.ndarray]) -> str:
     digest = hashlib.sha256(content.encode())
     for name in sorted(arrays):
         digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}\n".encode())

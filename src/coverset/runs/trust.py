@@ -1,14 +1,14 @@
-"""Which code a file may have run: none but what the user trusts.
+"""Trust in the code that files name: only names that the user trusts are imported.
 
-Files name their environment: `env` and `env_parameters` of a config.json, of the metadata of policies and agents, of a
-recording. A name `module:function`, also one among the parameters, where adapters look for it, would import and call
-whatever it says. A name that came out of a file is used only where
+Records in files (config.json, the metadata of policies and agents, recordings) name their environment as `env` and
+`env_parameters`. A name `module:function`, in `env` or among the parameters of an adapter, makes coverset import and
+call that function. A name from a file is used only if
 
-- it is an installed entry point, or coverset's own;
-- the user named it in this process: to `make` or `generate`, by `--trust`, by `coverset.trust`; or
-- the record is signed: this user's coverset wrote it, on this machine. The signature is an HMAC-SHA256 of name and
-  parameters under a random key that lies in the user's data directory; or
-- the user allowed the same name with the same parameters before: their signature is remembered beside the key.
+- it is an installed entry point or part of coverset;
+- the user named it in this process, with `make`, `generate`, `--trust` or `coverset.trust`;
+- the record is signed, that is, this user's coverset wrote it on this machine. The signature is an HMAC-SHA256 of name
+  and parameters under a random key in the user's data directory; or
+- the user allowed the same name with the same parameters before; that signature is stored beside the key.
 """
 
 import hashlib
@@ -24,17 +24,17 @@ from typing import Any, NamedTuple
 
 from platformdirs import user_data_path
 
-from coverset.runs.storage import DamagedFile, jsonable, write_bytes
+from coverset.runs.storage import DamagedFile, to_jsonable, write_bytes
 
 SIGNATURE = "signature"
 """Field of a record."""
 KEY_SIZE = 32
-MOST_REMEMBERED_BYTES = 2**20
-"""Of the list of allowed records; beyond, nothing more is remembered, and the user is asked again."""
-LONGEST_TOLD = 200
-"""Characters of a name in a sentence."""
+MAX_REMEMBERED_BYTES = 2**20
+"""Limit for the list of allowed records; once it is reached, new records need permission every time."""
+MAX_NAME_CHARACTERS = 200
+"""Longest excerpt of a name in an error message."""
 
-OWN = frozenset(
+OWN_ENVIRONMENTS = frozenset(
     {
         "coverset.adapters.jaxmarl:overcooked",
         "coverset.adapters.jumanji:JumanjiForaging",
@@ -50,7 +50,7 @@ OWN = frozenset(
         "weighted-reaching",
     }
 )
-"""Environments of coverset that import nothing that their parameters could name."""
+"""Environments of coverset whose parameters cannot name code to import."""
 ADAPTERS = frozenset(
     {
         "coverset.adapters.jaxmarl:JaxMarl",
@@ -60,25 +60,29 @@ ADAPTERS = frozenset(
         "coverset.adapters.pettingzoo:from_parallel",
     }
 )
-"""Functions of coverset that import what their parameters name: safe by themselves."""
+"""Functions of coverset that are safe by themselves but import what their parameters name."""
+
+
+CODE_FIELDS = ("best_responses", "teammates", "learner", "learner_settings", "spec")
+"""Fields of a record, beside those of the environment, which may name classes of networks and learners."""
 
 
 class Grant(NamedTuple):
-    """What a process may hand on to another that works for the same user."""
+    """Trusted names and the signing key, which a process passes to its workers."""
 
     names: frozenset[str]
     key: bytes | None
 
 
 _named: set[str] = set()
-"""Names that the user said in this process, in whatever way."""
+"""Names that the user has given in this process in any way."""
 _allowed: set[str] = set()
-"""Those among them that files may name from now on, because the user said just that."""
+"""Names that the user has explicitly allowed in files."""
 _granted_key: bytes | None = None
 
 
 def trust(*names: str) -> None:
-    """Let files name these environments, as `module:function`; which files is remembered, so that one is asked once."""
+    """Allow files to name these environments, as `module:function`; allowed records are remembered across processes."""
     for name in names:
         if ":" not in name:
             raise ValueError(f"trust must name an environment as module:function, got '{name}'.")
@@ -87,22 +91,22 @@ def trust(*names: str) -> None:
 
 
 def note_named(*names: str) -> None:
-    """The user has named these environments: for as long as this process lives, files may name them too."""
+    """Record that the user has named these environments; files may name them too while this process runs."""
     _named.update(names)
 
 
 def foreign_names(record: Mapping[str, Any]) -> list[str]:
-    """Every name in a record that would import code which is neither installed by name nor coverset's own."""
+    """Return the names in a record that would import code outside coverset and installed entry points."""
     name = record["env"]
-    if name in OWN:
-        return []
-    named = [name] if ":" in name else []
-    named += [text for text in _texts(record["env_parameters"]) if ":" in text]
+    named: list[str] = []
+    if name not in OWN_ENVIRONMENTS:
+        named = [text for text in (name, *_iterate_strings(record["env_parameters"])) if ":" in text]
+    named += [text for field in CODE_FIELDS for text in _iterate_strings(record.get(field)) if ":" in text]
     return [one for one in dict.fromkeys(named) if one not in ADAPTERS]
 
 
-def _texts(content: Any) -> Iterator[str]:
-    """Every text within a JSON value, keys included."""
+def _iterate_strings(content: Any) -> Iterator[str]:
+    """Yield every string within a JSON value, keys included."""
     left = [content]
     while left:
         value = left.pop()
@@ -115,7 +119,7 @@ def _texts(content: Any) -> Iterator[str]:
 
 
 def is_trusted(record: Mapping[str, Any]) -> bool:
-    """Whether all that a record names may be imported and called."""
+    """Whether every name in a record may be imported and called."""
     return _named.issuperset(foreign_names(record)) or _is_signed(record) or _is_remembered(record)
 
 
@@ -126,26 +130,26 @@ def check_record(source: str, record: Mapping[str, Any]) -> None:
 
 
 def check_trusted(source: str, record: Mapping[str, Any]) -> None:
-    """Raise ValueError, with the way to allow it, unless what the record of a file names may run."""
+    """Raise ValueError, with instructions to allow it, unless the names in a file's record are trusted."""
     check_record(source, record)
     if is_trusted(record):
         _remember(record)
         return
     names = [name for name in foreign_names(record) if name not in _named]
-    told = ", ".join(f"'{name[:LONGEST_TOLD]}'" for name in names)
-    if any(len(name) > LONGEST_TOLD or not name.isprintable() for name in names):
-        raise ValueError(f"{source} names {told!r} as its environment, which is no module:function.")
+    told = ", ".join(f"'{name[:MAX_NAME_CHARACTERS]}'" for name in names)
+    if any(len(name) > MAX_NAME_CHARACTERS or not name.isprintable() for name in names):
+        raise ValueError(f"{source} names {told!r}, which is no module:function.")
     allowing = f"--trust {shlex.join(names)}, in Python with coverset.trust({', '.join(map(repr, names))})"
     raise ValueError(
-        f"{source} would import {told} for its environment, and was not written by you on this machine: "
+        f"{source} would import {told}, and was not written by you on this machine: "
         f"if you trust that code, allow it with {allowing}."
     )
 
 
-def signed(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record of this process with its signature, where it needs one and a key can be had."""
+def sign_record(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with its signature, if it needs one and a key is available."""
     plain = {field: value for field, value in record.items() if field != SIGNATURE}
-    key = _key(create=True) if foreign_names(plain) else None
+    key = _load_key(create=True) if foreign_names(plain) else None
     return plain if key is None else {**plain, SIGNATURE: _signature(key, plain)}
 
 
@@ -155,7 +159,7 @@ def is_unsigned(record: Mapping[str, Any]) -> bool:
 
 
 def _is_signed(record: Mapping[str, Any]) -> bool:
-    found, key = record.get(SIGNATURE), _key(create=False)
+    found, key = record.get(SIGNATURE), _load_key(create=False)
     if not isinstance(found, str) or key is None:
         return False
     with suppress(RecursionError):
@@ -164,28 +168,28 @@ def _is_signed(record: Mapping[str, Any]) -> bool:
 
 
 def _is_remembered(record: Mapping[str, Any]) -> bool:
-    """Whether the user has allowed this name with these parameters before."""
-    key = _key(create=False)
+    """Whether the user has allowed this environment with these parameters before."""
+    key = _load_key(create=False)
     with suppress(OSError, RecursionError):
-        return key is not None and _signature(key, record) in _remembered()
+        return key is not None and _signature(key, record) in _read_remembered()
     return False
 
 
 def _remember(record: Mapping[str, Any]) -> None:
-    """Ask no second time for what the user has allowed, where that can be written down."""
+    """Store the signature of a record that the user has allowed, if the data directory is writable."""
     names = foreign_names(record)
     if not names or not _allowed.issuperset(names) or _is_signed(record) or _is_remembered(record):
         return
-    key = _key(create=True)
+    key = _load_key(create=True)
     with suppress(OSError, RecursionError):
-        known = _remembered()
-        if key is not None and len(known) * (len(_signature(key, record)) + 1) < MOST_REMEMBERED_BYTES:
+        known = _read_remembered()
+        if key is not None and len(known) * (len(_signature(key, record)) + 1) < MAX_REMEMBERED_BYTES:
             write_bytes(_remembered_path(), "".join(f"{one}\n" for one in [*known, _signature(key, record)]).encode())
 
 
-def _remembered() -> list[str]:
+def _read_remembered() -> list[str]:
     path = _remembered_path()
-    return path.read_text().split() if path.is_file() and path.stat().st_size <= MOST_REMEMBERED_BYTES else []
+    return path.read_text().split() if path.is_file() and path.stat().st_size <= MAX_REMEMBERED_BYTES else []
 
 
 def _remembered_path() -> Path:
@@ -193,29 +197,30 @@ def _remembered_path() -> Path:
 
 
 def _signature(key: bytes, record: Mapping[str, Any]) -> str:
-    content = json.loads(json.dumps({field: jsonable(record[field]) for field in ("env", "env_parameters")}))
+    fields = [field for field in ("env", "env_parameters", *CODE_FIELDS) if field in record]
+    content = json.loads(json.dumps({field: to_jsonable(record[field]) for field in fields}))
     return hmac.digest(key, json.dumps(content, sort_keys=True).encode(), hashlib.sha256).hex()
 
 
 def grant() -> Grant:
-    """What the user has trusted so far, and the key."""
-    return Grant(frozenset(_named), _key(create=False))
+    """Return the trusted names and the key of this process."""
+    return Grant(frozenset(_named), _load_key(create=False))
 
 
 def adopt(granted: Grant) -> None:
-    """Work for the user who granted this."""
+    """Take over the trusted names and the key of the parent process."""
     global _granted_key
     _named.update(granted.names)
     _granted_key = granted.key
 
 
 def key_path() -> Path:
-    """Where the key lies."""
+    """Return the path of the signing key."""
     return user_data_path("coverset") / "signing-key"
 
 
-def _key(*, create: bool) -> bytes | None:
-    """The key; None where there is none, and none can be made."""
+def _load_key(*, create: bool) -> bytes | None:
+    """Return the key; None if there is none and none can be created."""
     if _granted_key is not None:
         return _granted_key
     path = key_path()
@@ -228,7 +233,7 @@ def _key(*, create: bool) -> bytes | None:
 
 
 def _create_key(path: Path) -> None:
-    """Write a random key that nobody else can read. Of several processes at once, the first one's key stays."""
+    """Write a random key readable by the user alone. If several processes do so at once, the first key stays."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
@@ -237,7 +242,7 @@ def _create_key(path: Path) -> None:
             file.write(secrets.token_bytes(KEY_SIZE))
             file.flush()
             os.fsync(file.fileno())
-        if path.exists():  # and is no key: its write was cut off
+        if path.exists():  # truncated by an interrupted write
             temporary.replace(path)
         else:
             with suppress(FileExistsError):

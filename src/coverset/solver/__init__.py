@@ -3,9 +3,9 @@
 from coverset.solver.coverage import Member, NonMember, Solution, coverage_set_in_float32, solve
 from coverset.solver.diversity import (
     Affine,
-    Interval,
-    Population,
+    AlphaInterval,
     Preference,
+    PurePopulation,
     alpha_intervals,
     brdiv,
     coverage_cross_play,
@@ -17,12 +17,12 @@ from coverset.solver.zero_sum import UndecidedError
 
 __all__ = [
     "Affine",
+    "AlphaInterval",
     "Game",
-    "Interval",
     "Member",
     "NonMember",
-    "Population",
     "Preference",
+    "PurePopulation",
     "Solution",
     "UndecidedError",
     "alpha_intervals",

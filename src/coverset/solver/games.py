@@ -1,8 +1,8 @@
-"""Finite two-player games as exact tables: the record, and how one is read from a name, a file or an array.
+"""Finite two-player games as exact tables, and how to load one from a name, a file or an array.
 
-Rows are the ego agent's actions, columns the teammate's. Payoffs are kept as rational numbers: a binary float stands
-for the fraction it stores, a decimal in a CSV or JSON file for the number as written, so that 0.1, 0.2 and 0.3 tie
-where their author meant them to.
+Rows are the ego agent's actions, columns the teammate's. Payoffs are rational numbers: a binary float is the fraction
+it stores, a decimal in a CSV or JSON file the number as written, so that payoffs such as 0.1 + 0.2 and 0.3 tie as their
+author intended.
 """
 
 import csv
@@ -22,10 +22,10 @@ import numpy as np
 Table: TypeAlias = tuple[tuple[Fraction, ...], ...]
 
 MAX_CELLS = 250_000
-"""Largest table taken, 500 x 500: beyond it a linear programme per row stops being a matter of minutes."""
+"""Largest accepted table, 500 x 500; one linear programme per row then takes minutes."""
 
-LARGEST = 1e300
-"""Bound of a payoff's size, so that differences and sums still print as floats."""
+MAX_PAYOFF = 1e300
+"""Largest absolute payoff, so that differences and sums fit in floats."""
 
 REPEATED_MATRIX = ((10, 0, 4), (0, 6, 4), (4, 4, 6))
 CORNERS = ("A", "B", "C", "D")
@@ -35,12 +35,12 @@ WEIGHTED_CORNERS = ((10, 0, 6, 6), (0, 10, 6, 6), (6, 6, 8, 0), (6, 6, 0, 8))
 
 @dataclass(frozen=True)
 class Game:
-    """A two-player matrix game seen by the ego agent. Build one with `load` or `game_from_table`."""
+    """A two-player matrix game from the ego agent's view. Build one with `load` or `game_from_table`."""
 
     ego: Table
-    """Payoff of the ego agent, [row][column]; it decides the best responses."""
+    """Payoff of the ego agent, [row][column], which determines the best responses."""
     teammate: Table | None = None
-    """Payoff of the teammate in a general-sum game; None where payoffs are common."""
+    """Payoff of the teammate in a general-sum game; None for common payoffs."""
     ego_actions: tuple[str, ...] = ()
     """One name per row."""
     teammate_actions: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Game:
         return len(self.ego), len(self.ego[0])
 
     def floats(self) -> np.ndarray:
-        """The ego payoffs rounded to float64 [rows, columns], for drawing and printing."""
+        """Return the ego payoffs rounded to float64 [rows, columns], for drawing and printing."""
         return np.array([[float(value) for value in row] for row in self.ego])
 
 
@@ -65,14 +65,14 @@ def game_from_table(
     teammate_actions: Sequence[str] | None = None,
     name: str = "game",
 ) -> Game:
-    """Check payoffs and names, and make them a `Game`.
+    """Build a `Game` from payoffs and names, after checking them.
 
     Args:
       ego: nested sequence or array [rows, columns] of finite numbers (floats, integers, fractions, decimal text).
       teammate: the same shape for a general-sum game; None for common payoffs.
-      ego_actions: a name per row; numbers from 0 if not given.
-      teammate_actions: a name per column; numbers from 0 if not given.
-      name: what to call the game in tables and figures.
+      ego_actions: one name per row; by default numbers from 0.
+      teammate_actions: one name per column; by default numbers from 0.
+      name: name of the game in tables and figures.
     """
     table = exact_table("payoffs", ego)
     rows, columns = len(table), len(table[0])
@@ -84,8 +84,8 @@ def game_from_table(
     return Game(
         ego=table,
         teammate=other,
-        ego_actions=_names("ego_actions", ego_actions, rows),
-        teammate_actions=_names("teammate_actions", teammate_actions, columns),
+        ego_actions=_check_names("ego_actions", ego_actions, rows),
+        teammate_actions=_check_names("teammate_actions", teammate_actions, columns),
         name=name,
     )
 
@@ -99,12 +99,12 @@ _BUILT_IN: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 def built_in_games() -> tuple[str, ...]:
-    """Names of the games that need no file; reaching games stand for their corner tables."""
+    """Return the names of the built-in games; those of reaching games are their corner tables."""
     return tuple(_BUILT_IN)
 
 
 def load(source: Any) -> Game:
-    """The game called, stored in or given by `source`.
+    """Load a game from a name, a file or payoffs.
 
     Args:
       source: a `Game`, a built-in name, the path of a `.csv`, `.tsv` or `.json` file, a mapping with the keys of the
@@ -116,15 +116,15 @@ def load(source: Any) -> Game:
         payoffs, names = _BUILT_IN[source]
         return game_from_table(payoffs, name=source, **names)
     if isinstance(source, str | Path):
-        return _load_file(Path(source))
+        return _read_file(Path(source))
     if isinstance(source, Mapping):
-        return _from_mapping(source, "game")
+        return _parse_mapping(source, "game")
     return game_from_table(source)
 
 
 def exact_table(name: str, rows: Any) -> Table:
-    """`rows` as a rectangular table of fractions, or a ValueError that names the first bad place."""
-    rows = _nested(name, rows)
+    """Convert `rows` to a rectangular table of fractions; the ValueError names the first invalid entry."""
+    rows = _to_nested_lists(name, rows)
     if not rows or not rows[0]:
         raise ValueError(f"{name} must have at least one row and one column, got an empty table.")
     if len(rows) * len(rows[0]) > MAX_CELLS:
@@ -135,49 +135,49 @@ def exact_table(name: str, rows: Any) -> Table:
                 f"{name} must be rectangular: row 0 has {len(rows[0])} entries, row {number} has {len(row)}."
             )
     return tuple(
-        tuple(_exact(value, name, number, column) for column, value in enumerate(row))
+        tuple(_to_fraction(value, name, number, column) for column, value in enumerate(row))
         for number, row in enumerate(rows)
     )
 
 
-def _nested(name: str, rows: Any) -> list[list[Any]]:
+def _to_nested_lists(name: str, rows: Any) -> list[list[Any]]:
     if isinstance(rows, np.ndarray) or hasattr(rows, "__array__"):
         array = np.asarray(rows)
         if array.ndim != 2:
             raise ValueError(f"{name} must have two dimensions, rows and columns, got shape {array.shape}.")
         return array.tolist() if array.dtype != np.longdouble else array.astype(object).tolist()
     if not isinstance(rows, Iterable) or isinstance(rows, str | bytes | Mapping):
-        raise ValueError(f"{name} must be a list of rows of numbers, got {_shown(rows)}.")
+        raise ValueError(f"{name} must be a list of rows of numbers, got {_shorten(rows)}.")
     listed = list(rows)
     for number, row in enumerate(listed):
         if not isinstance(row, Iterable) or isinstance(row, str | bytes | Mapping):
-            raise ValueError(f"{name} must be a list of rows of numbers, got {_shown(row)} as row {number}.")
+            raise ValueError(f"{name} must be a list of rows of numbers, got {_shorten(row)} as row {number}.")
     return [list(row) for row in listed]
 
 
-def _exact(value: Any, name: str, row: int, column: int) -> Fraction:
+def _to_fraction(value: Any, name: str, row: int, column: int) -> Fraction:
     where = f"in row {row}, column {column}"
     if isinstance(value, str):
-        number = _number(value)
+        number = _parse_number(value)
         if number is None:
-            raise ValueError(f"{name} must hold numbers, got {_shown(value)} {where}.")
+            raise ValueError(f"{name} must hold numbers, got {_shorten(value)} {where}.")
         value = number
     value = value.item() if isinstance(value, np.generic) else value
     try:
-        finite = abs(value) <= LARGEST
+        finite = abs(value) <= MAX_PAYOFF
         ratio = None if isinstance(value, bool) or not finite else value.as_integer_ratio()
     except (TypeError, ValueError, ArithmeticError, AttributeError) as error:
-        raise ValueError(f"{name} must hold numbers, got {_shown(value)} {where}.") from error
+        raise ValueError(f"{name} must hold numbers, got {_shorten(value)} {where}.") from error
     if ratio is None:
-        raise ValueError(f"{name} must hold finite numbers up to 1e300, got {_shown(value)} {where}.")
+        raise ValueError(f"{name} must hold finite numbers up to 1e300, got {_shorten(value)} {where}.")
     return Fraction(int(ratio[0]), int(ratio[1]))
 
 
-def _number(text: str) -> Fraction | float | None:
-    """The number that `text` writes, exactly: a decimal or a ratio of integers; None if it is no number.
+def _parse_number(text: str) -> Fraction | float | None:
+    """Parse a decimal or a ratio of integers exactly; None if `text` is not a number.
 
-    Numbers beyond the range of a float count as infinite, those below it as nothing readable: expanding the exponent
-    of 1e999999999 would fill the memory.
+    A number above the range of a float becomes infinite, one below it None: expanding the exponent of 1e999999999 would
+    exhaust the memory.
     """
     text = text.strip()
     try:
@@ -195,11 +195,11 @@ def _number(text: str) -> Fraction | float | None:
         return None
 
 
-def _names(field: str, given: Sequence[str] | None, count: int) -> tuple[str, ...]:
+def _check_names(field: str, given: Sequence[str] | None, count: int) -> tuple[str, ...]:
     if given is None:
         return tuple(str(number) for number in range(count))
     if isinstance(given, str) or not isinstance(given, Sequence):
-        raise ValueError(f"{field} must be a list of {count} names, got {_shown(given)}.")
+        raise ValueError(f"{field} must be a list of {count} names, got {_shorten(given)}.")
     names = tuple(str(name) for name in given)
     if len(names) != count:
         raise ValueError(f"{field} must hold {count} names, one per action, got {len(names)}.")
@@ -209,12 +209,12 @@ def _names(field: str, given: Sequence[str] | None, count: int) -> tuple[str, ..
     return names
 
 
-def _shown(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _load_file(path: Path) -> Game:
+def _read_file(path: Path) -> Game:
     if path.suffix.lower() not in (".csv", ".tsv", ".json") and not path.exists():
         near = get_close_matches(str(path), _BUILT_IN, n=1)
         hint = f" Did you mean '{near[0]}'?" if near else ""
@@ -227,8 +227,8 @@ def _load_file(path: Path) -> Game:
         raise ValueError(f"game file '{path}' could not be read: {error.strerror or error}.") from error
     try:
         if path.suffix.lower() == ".json":
-            return _from_mapping(_parse_json(text), path.stem)
-        return _from_csv(text, path.stem)
+            return _parse_mapping(_parse_json(text), path.stem)
+        return _parse_csv(text, path.stem)
     except ValueError as error:
         raise ValueError(f"In game file '{path}': {error}") from error
 
@@ -243,8 +243,8 @@ def _parse_json(text: str) -> Any:
 _KEYS = ("payoffs", "ego", "teammate", "ego_actions", "teammate_actions", "name")
 
 
-def _from_mapping(content: Any, name: str) -> Game:
-    """A game from JSON: `{"payoffs": ...}`, `{"ego": ..., "teammate": ...}` with optional names, or the bare table."""
+def _parse_mapping(content: Any, name: str) -> Game:
+    """Parse JSON content: `{"payoffs": ...}`, `{"ego": ..., "teammate": ...}` with optional names, or a bare table."""
     if not isinstance(content, Mapping):
         return game_from_table(content, name=name)
     unknown = [key for key in content if key not in _KEYS]
@@ -263,8 +263,8 @@ def _from_mapping(content: Any, name: str) -> Game:
     )
 
 
-def _from_csv(text: str, name: str) -> Game:
-    """A game from lines of cells, with or without a header of column names and a first column of row names."""
+def _parse_csv(text: str, name: str) -> Game:
+    """Parse CSV text, with or without a header of column names and a first column of row names."""
     first = text.partition("\n")[0]
     delimiter = next((mark for mark in "\t;" if mark in first), ",")
     try:
@@ -274,7 +274,7 @@ def _from_csv(text: str, name: str) -> Game:
     lines = [line for line in lines if any(line)]
     if not lines:
         raise ValueError("payoffs must have at least one row and one column, got an empty file.")
-    named_rows, header = _layout(lines)
+    named_rows, header = _detect_layout(lines)
     body = lines[1:] if header else lines
     table = [line[1:] for line in body] if named_rows else body
     columns = lines[0][-len(table[0]) :] if header and table and len(lines[0]) == len(body[0]) else lines[0]
@@ -286,21 +286,21 @@ def _from_csv(text: str, name: str) -> Game:
     )
 
 
-def _layout(lines: list[list[str]]) -> tuple[bool, bool]:
-    """Whether the lines of a CSV start with row names, and whether the first line holds column names."""
+def _detect_layout(lines: list[list[str]]) -> tuple[bool, bool]:
+    """Detect whether the lines of a CSV start with row names, and whether the first line has column names."""
     if len(lines) == 1:
-        named = len(lines[0]) > 1 and _number(lines[0][0]) is None and not _all_names(lines[0][1:], "row")
-        return named, not named and _all_names(lines[0], "row")
-    named_rows = _all_names([line[0] for line in lines[1:]], "first column")
-    header = _all_names(lines[0][1:] if named_rows and len(lines[0]) > 1 else lines[0], "first row")
+        named = len(lines[0]) > 1 and _parse_number(lines[0][0]) is None and not _are_names(lines[0][1:], "row")
+        return named, not named and _are_names(lines[0], "row")
+    named_rows = _are_names([line[0] for line in lines[1:]], "first column")
+    header = _are_names(lines[0][1:] if named_rows and len(lines[0]) > 1 else lines[0], "first row")
     if named_rows and not header:
-        _all_names([line[0] for line in lines], "first column")
+        _are_names([line[0] for line in lines], "first column")
     return named_rows, header
 
 
-def _all_names(cells: list[str], where: str) -> bool:
-    """Whether `cells` are names; names mixed with numbers are refused, for a mistyped number must not become a name."""
-    texts = [cell for cell in cells if _number(cell) is None]
+def _are_names(cells: list[str], where: str) -> bool:
+    """Whether `cells` are names. Names mixed with numbers are rejected, so that no mistyped number becomes a name."""
+    texts = [cell for cell in cells if _parse_number(cell) is None]
     if texts and len(texts) < len(cells):
-        raise ValueError(f"the {where} must be all names or all numbers, got {_shown(texts[0])} among numbers.")
+        raise ValueError(f"the {where} must be all names or all numbers, got {_shorten(texts[0])} among numbers.")
     return bool(texts)

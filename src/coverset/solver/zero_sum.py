@@ -1,7 +1,7 @@
-"""The value of a zero-sum matrix game, bounded in floats by HiGHS and found exactly in integers where that matters.
+"""The value of a zero-sum matrix game: approximated in floats by HiGHS, bounded exactly in integers.
 
-The widest margin by which one ego action beats the others is such a value: a chooser of columns (the teammate mix p)
-maximises the gain over the chooser of rows (the rival action, or mix of rivals, y):
+The largest margin by which one ego action beats the others is such a value: the column player (the teammate mix p)
+maximises the gain over the row player (the rival action, or mix of rivals, y):
 
     value = max_p min_k sum_j G[k, j] p_j = min_y max_j sum_k y_k G[k, j]
 
@@ -16,23 +16,23 @@ import numpy as np
 from scipy.optimize import linprog
 
 WORK_LIMIT = 300_000_000
-"""Exact arithmetic allowed for one game, in units of about 0.2 microseconds: about a minute."""
+"""Exact arithmetic allowed per game, in units of about 0.2 microseconds: about a minute."""
 ADDED_PER_ROUND = 4
-"""Rows and columns that join the small game in one round of `exact_bounds`."""
+"""Rows and columns added to the restricted game in one round of `exact_bounds`."""
 
 
 class UndecidedError(ValueError):
-    """A game whose exact answer would take more arithmetic than allowed; raised rather than guessing."""
+    """The exact solution of a game needs more arithmetic than allowed."""
 
 
 class Budget:
-    """What is left of the exact arithmetic allowed for a game."""
+    """The remaining exact arithmetic allowed for a game."""
 
     def __init__(self, limit: int = WORK_LIMIT) -> None:
         self.left = limit
 
     def spend(self, cells: int, bits: int) -> None:
-        """Pay for `cells` products of integers of `bits` bits; long products cost more than in proportion."""
+        """Charge `cells` products of integers of `bits` bits; the cost of long products grows superlinearly."""
         self.left -= cells * (1 + bits // 64) * (1 + bits // 1500)
         if self.left < 0:
             raise UndecidedError("its payoffs need more exact arithmetic than a minute's worth.")
@@ -40,7 +40,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Mix:
-    """A mixed strategy as whole numbers: probability of choice j is weights[j] / total."""
+    """A mixed strategy in integers: the probability of choice j is weights[j] / total."""
 
     weights: np.ndarray
     """Object array of non-negative Python integers."""
@@ -50,51 +50,51 @@ class Mix:
         return int(self.weights.sum())
 
     def fractions(self) -> tuple[Fraction, ...]:
-        """The probabilities; they sum to 1 exactly."""
+        """Return the probabilities, which sum to exactly 1."""
         total = self.total
         return tuple(Fraction(int(weight), total) for weight in self.weights)
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Exact bounds of a value, low <= value <= high, and the strategies that prove them."""
+    """Exact bounds low <= value <= high, and the strategies that prove them."""
 
     low: Fraction
-    """What `p` secures against every row."""
+    """The gain that `p` guarantees against every row."""
     high: Fraction
-    """What `y` concedes to every column."""
+    """The largest gain of any column against `y`."""
     p: Mix
     y: Mix
 
-    def settled(self, width: Fraction) -> bool:
-        """Whether the value's sign is known, and the value to within `width`."""
+    def is_decided(self, width: Fraction) -> bool:
+        """Whether the sign of the value is known, and the value itself to within `width`."""
         sign_known = self.low > 0 or self.high < 0 or self.low == self.high
         return sign_known and self.high - self.low <= width
 
 
-def secured(gains: np.ndarray, p: Mix) -> Fraction:
-    """min_k sum_j G[k, j] p_j: the least that column mix p earns, for G an object array of integers [rows, columns]."""
+def guaranteed_gain(gains: np.ndarray, p: Mix) -> Fraction:
+    """min_k sum_j G[k, j] p_j: the least gain of column mix p, for G an object array of integers [rows, columns]."""
     support = np.flatnonzero(p.weights)
     return Fraction(int(gains[:, support].dot(p.weights[support]).min()), p.total)
 
 
-def conceded(gains: np.ndarray, y: Mix) -> Fraction:
-    """max_j sum_k y_k G[k, j]: the most that row mix y lets any column earn."""
+def largest_gain(gains: np.ndarray, y: Mix) -> Fraction:
+    """max_j sum_k y_k G[k, j]: the largest gain of any column against row mix y."""
     support = np.flatnonzero(y.weights)
     return Fraction(int(y.weights[support].dot(gains[support]).max()), y.total)
 
 
 def float_strategies(gains: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Nearly optimal strategies (p, y) of the game `gains`, by HiGHS; None if it gives up.
+    """Compute nearly optimal strategies (p, y) of the game `gains` with HiGHS; None if it fails.
 
     Args:
       gains: G, float [rows, columns] with entries in [-1, 1].
     Returns:
       p float [columns] and y float [rows], each non-negative with sum 1.
     """
-    positive = gains + 2.0  # in [1, 3]: well scaled, and the value cannot vanish
+    positive = gains + 2.0  # in [1, 3]: well scaled, with a positive value
     rows, columns = gains.shape
-    options = {"presolve": False}  # a dense table has nothing to remove, and looking costs a third of the time
+    options = {"presolve": False}  # removes nothing from a dense table and takes a third of the time
     result = linprog(-np.ones(rows), A_ub=positive.T, b_ub=np.ones(columns), method="highs-ds", options=options)
     if result.status != 0:
         return None
@@ -105,18 +105,18 @@ def float_strategies(gains: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def exact_bounds(gains: np.ndarray, rows: list[int], columns: list[int], width: Fraction, budget: Budget) -> Bounds:
-    """Bounds of the game's value that settle its sign, in exact arithmetic, by growing a small game (double oracle).
+    """Bound the value of a game in exact arithmetic until its sign is known (double oracle).
 
-    The game on a few rows and columns is solved; the rows that its p beats by least, and the columns that its y holds
-    down least, join it until the bounds settle. At the latest the small game is the whole one and the bounds are equal,
-    so the answer never depends on the guess. McMahan, Gordon and Blum 2003.
+    A restricted game on a few rows and columns is solved; the best replies to its p and y join it until the bounds
+    decide the sign. At the latest the restricted game is the whole game and the bounds are equal, so the result does
+    not depend on the initial rows and columns. McMahan, Gordon and Blum 2003.
 
     Args:
       gains: G, object array of Python integers [rows, columns].
-      rows: rows to start with, at best the support of an optimal y; not empty.
-      columns: columns to start with, at best the support of an optimal p; not empty.
-      width: how far the bounds may stay apart once the sign is known.
-      budget: pays for the arithmetic.
+      rows: initial rows, ideally the support of an optimal y; not empty.
+      columns: initial columns, ideally the support of an optimal p; not empty.
+      width: largest difference of the bounds once the sign is known.
+      budget: limits the arithmetic.
     """
     inner_rows, inner_columns = set(rows), set(columns)
     while True:
@@ -124,25 +124,25 @@ def exact_bounds(gains: np.ndarray, rows: list[int], columns: list[int], width: 
         p, y = _integer_simplex(gains[np.ix_(rows, columns)], budget)
         by_row, by_column, total = gains[:, columns].dot(p), y.dot(gains[rows]), int(p.sum())
         low, high = Fraction(int(by_row.min()), total), Fraction(int(by_column.max()), total)
-        bounds = Bounds(low, high, _spread(p, columns, gains.shape[1]), _spread(y, rows, gains.shape[0]))
-        if bounds.settled(width):
+        bounds = Bounds(low, high, _scatter(p, columns, gains.shape[1]), _scatter(y, rows, gains.shape[0]))
+        if bounds.is_decided(width):
             return bounds
         inner_rows.update(np.argsort(by_row)[:ADDED_PER_ROUND].tolist())
         inner_columns.update(np.argsort(by_column)[::-1][:ADDED_PER_ROUND].tolist())
 
 
-def _spread(weights: np.ndarray, places: list[int], size: int) -> Mix:
+def _scatter(weights: np.ndarray, places: list[int], size: int) -> Mix:
     full = np.zeros(size, dtype=object)
     full[places] = weights
     return Mix(full)
 
 
 def _integer_simplex(gains: np.ndarray, budget: Budget) -> tuple[np.ndarray, np.ndarray]:
-    """Optimal p [columns] and y [rows] of the game `gains` as integer weights of equal sum.
+    """Compute optimal p [columns] and y [rows] of the game `gains` as integer weights of equal sum.
 
     The simplex method on a condensed tableau of integers over one common denominator, so that no fraction is ever
-    reduced (Edmonds' integer pivoting). It enters by the steepest coefficient while the objective grows, by Bland's
-    rule while it stands still: it cannot cycle.
+    reduced (Edmonds' integer pivoting). The entering variable has the steepest coefficient while the objective grows
+    and follows Bland's rule while it does not, which prevents cycling.
 
         T = [ G^T  1 ]    over the denominator d, first 1; a row of T per column of G and a column of T per row of G
             [ -1   0 ]
@@ -154,10 +154,10 @@ def _integer_simplex(gains: np.ndarray, budget: Budget) -> tuple[np.ndarray, np.
     outside, inside = list(range(rows)), list(range(rows, rows + columns))  # labels: u_k is k, slack j is rows + j
     denominator, growing = 1, True
     while True:
-        enter = _entering(tableau[-1, :-1], outside, steepest=growing)
+        enter = _choose_entering(tableau[-1, :-1], outside, steepest=growing)
         if enter is None:
             break
-        leave = _leaving(tableau, enter, inside)
+        leave = _choose_leaving(tableau, enter, inside)
         growing = tableau[leave, -1] > 0
         pivot = tableau[leave, enter]
         budget.spend(tableau.size, int(pivot).bit_length())
@@ -174,15 +174,15 @@ def _integer_simplex(gains: np.ndarray, budget: Budget) -> tuple[np.ndarray, np.
     return p, y
 
 
-def _entering(costs: np.ndarray, labels: list[int], *, steepest: bool) -> int | None:
+def _choose_entering(costs: np.ndarray, labels: list[int], *, steepest: bool) -> int | None:
     candidates = [place for place, cost in enumerate(costs) if cost < 0]
     if not candidates:
         return None
     return min(candidates, key=lambda place: (costs[place] if steepest else 0, labels[place]))
 
 
-def _leaving(tableau: np.ndarray, enter: int, labels: list[int]) -> int:
-    """The row of the smallest ratio, compared crosswise in integers; ties go to the lowest label."""
+def _choose_leaving(tableau: np.ndarray, enter: int, labels: list[int]) -> int:
+    """Return the row of the smallest ratio, by cross-multiplication in integers; ties go to the lowest label."""
     best = -1
     for row in range(tableau.shape[0] - 1):
         if tableau[row, enter] <= 0:

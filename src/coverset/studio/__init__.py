@@ -1,6 +1,6 @@
-"""The studio: a local web app that shows what runs below a directory do, and lets a person be the partner.
+"""The studio: a local web app to inspect runs below a directory and to play with their policies.
 
-`files`, `logs`, `catalogue` and `records` read what the commands wrote, without JAX, so that the first page does not
-wait for it. `boards`, `match`, `players`, `trials` and `replays` simulate; `engine` imports them in the background.
-`messages`, `authority`, `guard`, `connections` and `app` face the browser. The page itself is plain files in `static`.
+`files`, `logs`, `catalogue` and `records` read run files without JAX, so that the first page loads quickly. `boards`,
+`match`, `partners`, `trials` and `replays` simulate; `engine` imports them in the background. `messages`, `authority`,
+`guard`, `connections` and `app` handle HTTP. `static` holds the pages.
 """

@@ -1,4 +1,4 @@
-"""The routes of the studio: static files, what runs say about themselves, and what the engine simulates."""
+"""The routes of the studio: static files, run records, and simulations."""
 
 import asyncio
 import traceback
@@ -17,24 +17,24 @@ from starlette.types import ASGIApp
 from coverset.runs.storage import DamagedFile
 from coverset.studio import messages
 from coverset.studio.catalogue import Catalogue, Run
-from coverset.studio.engine import Busy, Engine, Line
+from coverset.studio.engine import Busy, SimulationEngine, WorkerPool
 from coverset.studio.files import NotFound, OutsideDirectory, SafeDirectory
-from coverset.studio.guard import Door, Guard, refuse
+from coverset.studio.guard import AccessRules, Guard, refuse
 from coverset.studio.limits import Rate, RateLimit
 from coverset.studio.pages import Pages
 from coverset.studio.recordings import RecordingStore
 from coverset.studio.records import RunRecords
-from coverset.studio.snapshot import Snapshot, answer, encode
+from coverset.studio.snapshot import Snapshot, encode, respond
 
 DISK_WORKERS = 8
 MOST_WAITING_FOR_DISK = 256
-"""Fewer than there may be connections, so that readers of slow files do not take all of them."""
+"""Below the connection limit, so that requests for slow files do not use up all connections."""
 WARM_UP_SECONDS = 1.0
-"""After the first overview, so that the first page does not share the interpreter with the import of JAX."""
+"""Delay after the first overview, so that the import of JAX does not slow down the first page."""
 MOVES = Rate(burst=60, per_second=30)
-"""Of one trial: faster than anybody types."""
+"""Rate of moves per trial: faster than anybody types."""
 SIMULATIONS = Rate(burst=120, per_second=10)
-"""Of one address."""
+"""Rate of simulations per client address."""
 
 
 class Studio:
@@ -45,8 +45,8 @@ class Studio:
         self.catalogue = Catalogue(self.directory)
         self.records = RunRecords(self.directory)
         self.store = RecordingStore(self.directory)
-        self.engine = Engine(self.directory, self.store, prepare=prepare)
-        self.disk = Line("studio-disk", DISK_WORKERS, MOST_WAITING_FOR_DISK)
+        self.engine = SimulationEngine(self.directory, self.store, prepare=prepare)
+        self.disk = WorkerPool("studio-disk", DISK_WORKERS, MOST_WAITING_FOR_DISK)
         self.pages = Pages()
         self.overview = Snapshot(self._overview)
         self.moves = RateLimit(MOVES)
@@ -57,71 +57,71 @@ class Studio:
         return {"directory": self.directory.path.name, "runs": runs}
 
     async def show_runs(self, request: Request) -> Response:
-        """The overview; one look at the disk serves everybody for a second. JAX starts once somebody has it."""
+        """Return the overview, cached for a second; schedule the import of JAX."""
         asyncio.get_running_loop().call_later(WARM_UP_SECONDS, self.engine.warm_up)
-        return answer(request, await self.overview.content())
+        return respond(request, await self.overview.content())
 
     async def show_run(self, request: Request) -> Response:
-        """Everything that one run's files say."""
+        """Return the details of one run."""
         run = await self._run(_run_id(request))
-        return answer(request, await self.disk.run(lambda: encode(self.records.details(run))))
+        return respond(request, await self.disk.run(lambda: encode(self.records.details(run))))
 
     async def show_engine(self, request: Request) -> Response:
-        """Whether policies can be simulated yet."""
+        """Return whether the simulation engine is ready."""
         return _json({"state": self.engine.state})
 
     async def show_board(self, request: Request) -> Response:
-        """The board of a run's environment and its heuristics."""
+        """Return the board and the heuristics of a run's environment."""
         self._check_rate(request)
         return _json(await self.engine.board(await self._run(_run_id(request))))
 
     async def watch(self, request: Request) -> Response:
-        """An episode of one pair."""
+        """Simulate an episode of one pair."""
         self._check_rate(request)
         asked = messages.read_query(messages.Watch, request.query_params)
         return _json(await self.engine.watch(await self._run(asked.run), asked))
 
     async def start_trial(self, request: Request) -> Response:
-        """A person sits down with a partner."""
+        """Start a person's trial with a partner."""
         self._check_rate(request)
         asked = messages.read_body(messages.NewTrial, await _body(request))
         return _json(await self.engine.start_trial(await self._run(asked.run), asked))
 
     async def show_trial(self, request: Request) -> Response:
-        """Where a trial stands, for a page that was reloaded."""
+        """Return the state of a trial, for a reloaded page."""
         return _json(await self.engine.trial(request.path_params["trial"]))
 
     async def move(self, request: Request) -> Response:
-        """The person's next action."""
+        """Play the person's next action."""
         id = request.path_params["trial"]
         if not self.moves.allows(id):
             raise HTTPException(429, "Too many moves: wait a moment.")
         return _json(await self.engine.move(id, messages.read_body(messages.Move, await _body(request))))
 
     async def show_recordings(self, request: Request) -> Response:
-        """The recordings, newest first."""
+        """List the recordings, newest first."""
         self._check_rate(request)
         return _json({"recordings": await self.disk.run(self.store.briefs)})
 
     async def download(self, request: Request) -> Response:
-        """A recording as a file."""
+        """Return a recording as a file."""
         name = request.path_params["name"]
         content = await self.disk.run(self.store.content, name)
-        named = {"Content-Disposition": f'attachment; filename="{name}.json"', "Cache-Control": "no-store"}
-        return Response(content, media_type="application/json", headers=named)
+        headers = {"Content-Disposition": f'attachment; filename="{name}.json"', "Cache-Control": "no-store"}
+        return Response(content, media_type="application/json", headers=headers)
 
     async def replay(self, request: Request) -> Response:
-        """A recording as frames."""
+        """Replay a recording as frames."""
         self._check_rate(request)
         return _json(await self.engine.replay(request.path_params["name"]))
 
     async def delete(self, request: Request) -> Response:
-        """Forget a recording."""
+        """Delete a recording."""
         await self.disk.run(self.store.delete, request.path_params["name"])
         return _json({"deleted": True})
 
     async def _run(self, id: str) -> Run:
-        """Look a run up in a thread: the disk may be slow."""
+        """Look up a run in a thread, because the disk may be slow."""
         return await self.disk.run(self.catalogue.run, id)
 
     def _check_rate(self, request: Request) -> None:
@@ -129,12 +129,12 @@ class Studio:
             raise HTTPException(429, "Too many requests: wait a moment.")
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Stop the worker threads."""
         self.engine.close()
         self.disk.close()
 
     def routes(self) -> list[Route]:
-        """Every address that is answered."""
+        """All routes."""
         post, delete = ["POST"], ["DELETE"]
         return [
             Route("/api/runs", self.show_runs),
@@ -153,45 +153,45 @@ class Studio:
         ]
 
 
-def make_app(studio: Studio, door: Door) -> ASGIApp:
-    """The guarded application. Mistakes of the caller and damage in files are told in one sentence."""
+def make_app(studio: Studio, access: AccessRules) -> ASGIApp:
+    """Build the guarded application. Caller mistakes and damaged files are reported in one sentence."""
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
         studio.close()
 
-    def telling(status: int, told: str | None = None) -> Callable[[Request, Exception], Response]:
+    def refuse_with(status: int, sentence: str | None = None) -> Callable[[Request, Exception], Response]:
         def handle(request: Request, error: Exception) -> Response:
-            return refuse(status, told or _sentence(error, studio.directory))
+            return refuse(status, sentence or _describe_error(error, studio.directory))
 
         return handle
 
     handlers: dict[Any, Any] = {
         HTTPException: lambda request, error: refuse(error.status_code, error.detail),
-        NotFound: telling(404),
-        messages.OutOfOrder: telling(409),
-        Busy: telling(503),
-        ClientDisconnect: telling(400, "The message did not arrive."),
-        ValueError: telling(400),
-        DamagedFile: telling(422),
-        OutsideDirectory: telling(422),
-        **dict.fromkeys((KeyError, TypeError), _unfit),
-        OSError: telling(422, "A file of this run is missing or cannot be read."),
-        Exception: telling(500, "Something went wrong; the terminal in which the studio runs says what."),
+        NotFound: refuse_with(404),
+        messages.OutOfOrder: refuse_with(409),
+        Busy: refuse_with(503),
+        ClientDisconnect: refuse_with(400, "The message did not arrive."),
+        ValueError: refuse_with(400),
+        DamagedFile: refuse_with(422),
+        OutsideDirectory: refuse_with(422),
+        **dict.fromkeys((KeyError, TypeError), _refuse_inconsistent_files),
+        OSError: refuse_with(422, "A file of this run is missing or cannot be read."),
+        Exception: refuse_with(500, "Internal error: see the traceback in the terminal that runs the studio."),
     }
-    return Guard(Starlette(routes=studio.routes(), exception_handlers=handlers, lifespan=lifespan), door)
+    return Guard(Starlette(routes=studio.routes(), exception_handlers=handlers, lifespan=lifespan), access)
 
 
-def _sentence(error: Exception, directory: SafeDirectory) -> str:
-    """An error in one line of bounded length, with paths as seen from the directory."""
+def _describe_error(error: Exception, directory: SafeDirectory) -> str:
+    """Describe an error in one line of bounded length, with paths relative to the directory."""
     return " ".join(str(error).replace(f"{directory.path}/", "").split())[:500]
 
 
-def _unfit(request: Request, error: Exception) -> Response:
-    """Files that were read but make no whole; the terminal gets to know more."""
+def _refuse_inconsistent_files(request: Request, error: Exception) -> Response:
+    """Refuse files that are valid but inconsistent; print the traceback in the terminal."""
     traceback.print_exception(error)
-    return refuse(422, "The files of this run do not fit together.")
+    return refuse(422, "The files of this run are inconsistent.")
 
 
 def _run_id(request: Request) -> str:
@@ -203,7 +203,7 @@ def _json(content: Any) -> Response:
 
 
 async def _body(request: Request) -> bytes:
-    """The body of a request, if it is short; `connections` ends the wait for one that is slow to arrive."""
+    """Read a request body of bounded size; `connections` sets its deadline."""
     body = b""
     async for part in request.stream():
         body += part

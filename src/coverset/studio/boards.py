@@ -1,23 +1,23 @@
-"""Environments as the browser draws them: the JSON of a board that stays, and of a scene for each state.
+"""Describe environments to the browser as JSON: a fixed board, and a scene for each state.
 
-A game without a drawing of its own is shown as the text of its `render`; see `coverset.envs.drawing`.
+A game without its own drawing is shown as the text of its `render`; see `coverset.envs.drawing`.
 """
 
 from dataclasses import asdict
 from typing import Any
 
 from coverset.envs.base import Environment
-from coverset.envs.drawing import Board, numbered_actions
+from coverset.envs.drawing import Board, number_actions
 from coverset.envs.extensions import draw_board, draw_scene
 from coverset.evaluation.conventions import coverage_set
 from coverset.types import PyTree
 
 LONGEST_TEXT = 10_000
-AS_TEXT = "An environment without a drawing of its own, shown as text."
+AS_TEXT = "This environment has no drawing of its own and is shown as text."
 
 
-def board(environment: Environment) -> dict[str, Any]:
-    """What stays the same over all states: rules, actions with their keys, places."""
+def describe_board(environment: Environment) -> dict[str, Any]:
+    """Describe what does not depend on the state: rules, actions with their keys, places."""
     drawn = draw_board(environment) or _text_board(environment)
     return {
         **asdict(drawn),
@@ -30,8 +30,8 @@ def board(environment: Environment) -> dict[str, Any]:
     }
 
 
-def scene(environment: Environment, state: PyTree) -> dict[str, Any]:
-    """One state, with its arrays on the host."""
+def describe_scene(environment: Environment, state: PyTree) -> dict[str, Any]:
+    """Describe one state, whose arrays are on the host."""
     drawn = draw_scene(environment, state)
     if drawn is None:
         return {"text": str(environment.render(state))[:LONGEST_TEXT]}
@@ -40,4 +40,4 @@ def scene(environment: Environment, state: PyTree) -> dict[str, Any]:
 
 def _text_board(environment: Environment) -> Board:
     seat_0, seat_1 = environment.num_actions
-    return Board(AS_TEXT, (numbered_actions(seat_0), numbered_actions(seat_1)))
+    return Board(AS_TEXT, (number_actions(seat_0), number_actions(seat_1)))

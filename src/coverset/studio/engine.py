@@ -1,7 +1,7 @@
-"""Everything that needs JAX, behind the server: imported in the background, run in threads of its own.
+"""Simulations for the server: JAX is imported in the background, and work runs in its own threads.
 
-What may compile (finding policies, watching, starting a trial, replaying) and what must be quick (a move) wait in
-different lines, so that nobody's move waits for somebody else's compiler.
+Work that may compile (loading policies, watching, starting a trial, replaying) and moves, which must be fast, have
+separate thread pools, so that a move never waits for compilation.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from coverset.studio.messages import Move, NewTrial, Watch
 from coverset.studio.recordings import RecordingStore
 
 if TYPE_CHECKING:
-    from coverset.studio.players import Players
-    from coverset.studio.trials import Trials
+    from coverset.studio.partners import PartnerLoader
+    from coverset.studio.trials import TrialStore
 
 MOST_WAITING = 64
 SLOW_WORKERS = 2
@@ -28,11 +28,11 @@ Result = TypeVar("Result")
 
 
 class Busy(Exception):
-    """Too many requests wait already."""
+    """Too many requests are waiting."""
 
 
-class Line:
-    """A pool of threads before which only so many may wait."""
+class WorkerPool:
+    """A thread pool with a bounded queue."""
 
     def __init__(self, name: str, workers: int, most_waiting: int = MOST_WAITING) -> None:
         self.most_waiting = most_waiting
@@ -40,7 +40,7 @@ class Line:
         self.waiting = 0
 
     async def run(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        """Run a function in the pool; called from the event loop only, so that counting needs no lock."""
+        """Run a function in the pool. Call this from the event loop only: the counter has no lock."""
         if self.waiting >= self.most_waiting:
             raise Busy("The studio is busy: try again in a moment.")
         self.waiting += 1
@@ -50,11 +50,11 @@ class Line:
             self.waiting -= 1
 
     def close(self) -> None:
-        """Let the threads go; what waits is dropped."""
+        """Stop the threads and drop waiting work."""
         self.pool.shutdown(wait=False, cancel_futures=True)
 
 
-class Engine:
+class SimulationEngine:
     """Boards, episodes and trials for the runs of one directory."""
 
     def __init__(
@@ -67,15 +67,15 @@ class Engine:
         self.directory = directory
         self.store = store
         self.prepare = prepare
-        self.slow = Line("studio-slow", SLOW_WORKERS)
-        self.quick = Line("studio-quick", QUICK_WORKERS)
+        self.slow = WorkerPool("studio-slow", SLOW_WORKERS)
+        self.quick = WorkerPool("studio-quick", QUICK_WORKERS)
         self.state = "starting"
         self._lock = threading.Lock()
         self._warming = False
-        self._parts: tuple[Players, Trials] | None = None
+        self._parts: tuple[PartnerLoader, TrialStore] | None = None
 
     def warm_up(self) -> None:
-        """Start to import JAX without waiting for it; only the first call does something."""
+        """Import JAX in the background; only the first call has an effect."""
         if self._warming:
             return
         self._warming = True
@@ -83,76 +83,79 @@ class Engine:
 
     def _warm_up(self) -> None:
         try:
-            self._loaded()
+            self._load_parts()
         except Exception:
             self.state = "failed"
             traceback.print_exc()
 
-    def _loaded(self) -> "tuple[Players, Trials]":
-        """The parts that need JAX, imported on first use."""
+    def _load_parts(self) -> "tuple[PartnerLoader, TrialStore]":
+        """Return the parts that need JAX, imported on first use."""
         with self._lock:
             if self._parts is None:
                 self.prepare()
-                from coverset.studio.players import Players
-                from coverset.studio.trials import Trials
+                from coverset.studio.partners import PartnerLoader
+                from coverset.studio.trials import TrialStore
 
-                players = Players(self.directory)
-                self._parts = players, Trials(players, self.store)
+                partners = PartnerLoader(self.directory)
+                self._parts = partners, TrialStore(partners, self.store)
                 self.state = "ready"
             return self._parts
 
     async def board(self, run: Run) -> dict[str, Any]:
-        """The board of a run's environment, and its heuristics."""
+        """Describe the board and the heuristics of a run's environment."""
         return await self.slow.run(self._board, run)
 
     def _board(self, run: Run) -> dict[str, Any]:
-        players, _ = self._loaded()
-        from coverset.studio.boards import board
+        partners, _ = self._load_parts()
+        from coverset.studio.boards import describe_board
 
-        return {"board": board(players.world_of(run).environment), "heuristics": players.list_heuristics(run)}
+        return {
+            "board": describe_board(partners.environment_of(run).environment),
+            "heuristics": partners.list_heuristics(run),
+        }
 
     async def watch(self, run: Run, asked: Watch) -> dict[str, Any]:
-        """An episode of one pair."""
+        """Simulate an episode of one pair."""
         return await self.slow.run(self._watch, run, asked)
 
     def _watch(self, run: Run, asked: Watch) -> dict[str, Any]:
-        players, _ = self._loaded()
-        from coverset.studio.boards import board
+        partners, _ = self._load_parts()
+        from coverset.studio.boards import describe_board
         from coverset.studio.match import Match, play_episode
 
-        environment, pair = players.pair(run, asked.best_response, asked.teammate)
-        return {"board": board(environment), "episodes": [play_episode(Match(environment, pair, asked.seed))]}
+        environment, pair = partners.pair(run, asked.best_response, asked.teammate)
+        return {"board": describe_board(environment), "episodes": [play_episode(Match(environment, pair, asked.seed))]}
 
     async def start_trial(self, run: Run, asked: NewTrial) -> dict[str, Any]:
-        """Begin a trial."""
-        return await self.slow.run(lambda: self._loaded()[1].start(run, asked))
+        """Start a trial."""
+        return await self.slow.run(lambda: self._load_parts()[1].start(run, asked))
 
     async def trial(self, id: str) -> dict[str, Any]:
-        """Where a trial stands."""
-        return await self.quick.run(lambda: self._started().find(id).status())
+        """Return the state of a trial."""
+        return await self.quick.run(lambda: self._existing_trials().find(id).status())
 
     async def move(self, id: str, move: Move) -> dict[str, Any]:
         """Play a person's move."""
-        return await self.quick.run(lambda: self._started().find(id).move(move))
+        return await self.quick.run(lambda: self._existing_trials().find(id).move(move))
 
-    def _started(self) -> "Trials":
-        """The trials, without waiting for the import of JAX: before that there are none."""
+    def _existing_trials(self) -> "TrialStore":
+        """Return the trials without waiting for the import of JAX, before which there are none."""
         if self._parts is None:
-            raise NotFound("There is no such trial, or it was left alone for too long: start a new one.")
+            raise NotFound("There is no such trial, or it has expired: start a new one.")
         return self._parts[1]
 
     async def replay(self, name: str) -> dict[str, Any]:
-        """A recording as frames."""
+        """Replay a recording as frames."""
         return await self.slow.run(self._replay, name)
 
     def _replay(self, name: str) -> dict[str, Any]:
-        players, _ = self._loaded()
+        partners, _ = self._load_parts()
         from coverset.studio.replays import replay_frames
 
         recording = self.store.load(name)
-        return replay_frames(recording, players.world(recording).environment)
+        return replay_frames(recording, partners.make_environment(recording).environment)
 
     def close(self) -> None:
-        """Let the threads go."""
-        for line in (self.slow, self.quick):
-            line.close()
+        """Stop the worker threads."""
+        for pool in (self.slow, self.quick):
+            pool.close()

@@ -1,22 +1,22 @@
-"""Reading below one directory and nowhere else."""
+"""Read files below one directory only."""
 
 from pathlib import Path
 from typing import Any
 
 from coverset.runs import storage
-from coverset.runs.storage import MOST_RECORD_BYTES, DamagedFile
+from coverset.runs.storage import MAX_RECORD_BYTES, DamagedFile
 
 
 class NotFound(LookupError):
-    """Something was asked for that is not there."""
+    """The requested item does not exist."""
 
 
 class OutsideDirectory(ValueError):
-    """A path leads out of the directory that is shown."""
+    """A path leads out of the studio's directory."""
 
 
 class SafeDirectory:
-    """The directory that is shown. Links are followed only as far as they stay inside it."""
+    """The directory that the studio shows. Links are followed only if they stay inside it."""
 
     def __init__(self, path: Path) -> None:
         if not path.is_dir():
@@ -24,42 +24,42 @@ class SafeDirectory:
         self.path = path.resolve()
 
     def name(self, path: Path) -> str:
-        """A path as messages tell it: relative to the directory."""
+        """A path relative to the directory, for messages."""
         return path.relative_to(self.path).as_posix() if path.is_relative_to(self.path) else path.name
 
     def inside(self, path: Path) -> Path:
-        """Where `path` really leads; raises unless that is below the directory."""
+        """Resolve `path`; raise OutsideDirectory unless the result is below the directory."""
         try:
             real = path.resolve()
-        except RuntimeError as error:  # how Python before 3.13 tells of links that lead in a circle
-            raise DamagedFile(f"{self.name(path)} is a link that leads to itself.") from error
+        except RuntimeError as error:  # raised for circular links before Python 3.13
+            raise DamagedFile(f"{self.name(path)} is a circular link.") from error
         if not real.is_relative_to(self.path):
-            raise OutsideDirectory(f"{self.name(path)} leads out of the directory that is shown.")
+            raise OutsideDirectory(f"{self.name(path)} leads out of the directory of this studio.")
         return real
 
     def file(self, path: Path) -> Path:
-        """Where the regular file `path` really is. Pipes and devices, which could block a reader, do not count."""
+        """Resolve the regular file `path`. Pipes and devices, which can block a reader, count as missing."""
         real = self.inside(path)
         if not real.is_file():
             raise FileNotFoundError(f"{self.name(path)} does not exist.")
         return real
 
-    def read(self, path: Path, most_bytes: int = MOST_RECORD_BYTES) -> bytes:
-        """The content of a file of bounded size."""
+    def read(self, path: Path, most_bytes: int = MAX_RECORD_BYTES) -> bytes:
+        """Read a file of bounded size."""
         with self.file(path).open("rb") as file:
             content = file.read(most_bytes + 1)
         if len(content) > most_bytes:
             raise DamagedFile(f"{self.name(path)} is larger than {most_bytes:,} bytes.")
         return content
 
-    def read_record(self, path: Path, most_bytes: int = MOST_RECORD_BYTES) -> dict[str, Any]:
-        """The JSON object that a file holds."""
+    def read_record(self, path: Path, most_bytes: int = MAX_RECORD_BYTES) -> dict[str, Any]:
+        """Read a JSON object from a file."""
         content = parse_json(self.read(path, most_bytes), self.name(path))
         if not isinstance(content, dict):
-            raise DamagedFile(f"{self.name(path)} must hold a JSON object, not {type(content).__name__}.")
+            raise DamagedFile(f"{self.name(path)} must contain a JSON object, not {type(content).__name__}.")
         return content
 
 
 def parse_json(content: bytes, source: str) -> Any:
-    """Read JSON from anywhere; NaN and infinite numbers, which browsers do not read, become null."""
+    """Parse JSON; NaN and infinite numbers, which browsers cannot parse, become None."""
     return storage.parse_json(content, source, constant=lambda word: None)

@@ -1,8 +1,8 @@
-"""Who may ask, and with what headers everything is answered.
+"""Access control and response headers.
 
-Pages of other sites in the same browser are kept out: a name of theirs that resolves to this machine (DNS rebinding)
-fails the check of Host, and a request they forge fails the check of Origin and of Sec-Fetch-Site. Elsewhere than on
-this machine a token is needed, which the first visit exchanges for a cookie.
+Pages of other sites in the same browser are kept out: the Host check stops DNS rebinding, the Origin and Sec-Fetch-Site
+checks stop cross-site requests. Unless the studio listens on loopback it requires a token, which the first visit
+exchanges for a cookie.
 """
 
 import ipaddress
@@ -21,14 +21,14 @@ from coverset.studio.limits import LockOut, Rate, RateLimit
 
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 REQUESTS = Rate(burst=2000, per_second=400)
-"""Per address: far above what a page asks for, far below what would keep two cores busy."""
+"""Rate per client address: far above the needs of a page, far below what two cores can serve."""
 MOST_WRONG_TOKENS = 10
 LOCK_OUT_SECONDS = 60.0
-"""Ten guesses a minute find no token worth the name; a person who mistypes is not kept out for long."""
+"""Ten guesses a minute do not find a reasonable token, and a mistyped one does not lock anybody out for long."""
 MOST_HEAD_BYTES = 16 * 1024
 SAFE_METHODS = ("GET", "HEAD")
 METHODS = (*SAFE_METHODS, "POST", "DELETE")
-WHERE_TOKEN_IS = "open the address that was printed when it was started"
+TOKEN_HINT = "open the address that was printed at start-up"
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -42,20 +42,20 @@ HEADERS = {
 
 
 @dataclass(frozen=True)
-class Door:
-    """What opens the studio."""
+class AccessRules:
+    """Host names, token and cookie that give access to the studio."""
 
     names: tuple[str, ...]
-    """Host names under which it may be called; addresses in digits are allowed beside them if there is a token."""
+    """Allowed host names; with a token, numeric addresses are allowed too."""
     token: str | None = None
     guessable: bool = False
-    """Whether a person chose the token."""
+    """Whether the token was chosen by a person."""
     cookie: str = "coverset-studio"
-    """The cookie's name. Browsers send cookies to all ports of a host, so that each studio needs a name of its own."""
+    """Cookie name, unique per port because browsers send cookies to all ports of a host."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach what listens on `host`."""
+    """Whether a server on `host` is reachable from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -65,15 +65,15 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Asks every request for its papers before the app sees it."""
+    """Middleware that checks every request before the app sees it."""
 
-    def __init__(self, app: ASGIApp, door: Door) -> None:
+    def __init__(self, app: ASGIApp, access: AccessRules) -> None:
         self.app = app
-        self.door = door
+        self.access = access
         self.rates = RateLimit(REQUESTS)
         self.lock_out = LockOut(MOST_WRONG_TOKENS, LOCK_OUT_SECONDS)
         self.session = secrets.token_urlsafe(32)
-        """What the cookie holds: not the token, which could be guessed or be somebody's password elsewhere."""
+        """Cookie value. It is not the token, which may be guessable or reused as a password."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -94,25 +94,25 @@ class Guard:
         await (answer or self.app)(scope, receive, send_guarded)
 
     def _refusal(self, request: Request) -> Response | None:
-        """The answer to a request that goes no further. What other pages send is refused before anything is counted."""
-        if _size(request) > MOST_HEAD_BYTES:
+        """The response to a refused request, else None. Cross-site requests do not count towards the rate limit."""
+        if _head_size(request) > MOST_HEAD_BYTES:
             return refuse(431, "The request is too long.")
         hosts = request.headers.getlist("host")
         host = parse_authority(hosts[0]) if len(hosts) == 1 else None
         if host is None:
             return refuse(400, "A request must have one Host header, of the form name or name:port.")
-        if not self._is_called(host.name):
+        if not self._allows_name(host.name):
             return refuse(421, "The studio does not answer to this host name.")
         if not request.scope["raw_path"].startswith(b"/"):
-            return refuse(400, "A request must ask for a path that begins with a slash.")
-        if _is_foreign(request, host):
-            return refuse(403, "Requests from other pages are not answered.")
+            return refuse(400, "A request path must begin with a slash.")
+        if _is_cross_site(request, host):
+            return refuse(403, "Requests from other pages are refused.")
         if not self.rates.allows(request.client.host if request.client else "unknown"):
             return refuse(429, "Too many requests: wait a moment.")
         return self._form_refusal(request) or self._token_refusal(request)
 
-    def _is_called(self, name: str) -> bool:
-        return name in self.door.names or (self.door.token is not None and is_address(name))
+    def _allows_name(self, name: str) -> bool:
+        return name in self.access.names or (self.access.token is not None and is_address(name))
 
     def _form_refusal(self, request: Request) -> Response | None:
         if request.method not in METHODS:
@@ -124,43 +124,43 @@ class Guard:
         return None
 
     def _token_refusal(self, request: Request) -> Response | None:
-        """Ask for the cookie or the token; whoever brings the token in the address gets the cookie.
+        """Check the cookie or the token; a token in the address is exchanged for the cookie.
 
-        Once too many tokens were wrong, none is looked at for a while. The cookie, and a token that was made up, are
-        far too long to be guessed: they are let in all the same, so that guesses shut nobody out who holds them.
+        After too many wrong tokens, tokens chosen by a person are refused for a while. The cookie and generated tokens
+        cannot be guessed and are always accepted, so that guessing does not lock out those who have them.
         """
-        if self.door.token is None or _same(_cookie(request.headers, self.door.cookie), self.session):
+        if self.access.token is None or _equal(_cookie(request.headers, self.access.cookie), self.session):
             return None
         bearer, in_address = _bearer(request.headers), _token_in_address(request)
         offered = in_address if bearer is None else bearer
         if offered is None:
-            return refuse(401, f"The studio needs a token: {WHERE_TOKEN_IS}.")
-        right, wait = _same(offered, self.door.token), self.lock_out.wait()
-        if wait and (self.door.guessable or not right):
+            return refuse(401, f"The studio needs a token: {TOKEN_HINT}.")
+        right, wait = _equal(offered, self.access.token), self.lock_out.wait()
+        if wait and (self.access.guessable or not right):
             seconds = math.ceil(wait)
             return refuse(429, f"Too many wrong tokens: wait {seconds} seconds.", retry_after=seconds)
         if not right:
-            self.lock_out.note_wrong()
-            return refuse(401, f"The token is wrong: {WHERE_TOKEN_IS}.")
-        return None if bearer is not None else self._welcome()
+            self.lock_out.record_failure()
+            return refuse(401, f"The token is wrong: {TOKEN_HINT}.")
+        return None if bearer is not None else self._exchange_token()
 
-    def _welcome(self) -> Response:
-        """Exchange the token for the cookie, and take the token out of the address."""
-        welcome = RedirectResponse("/", status_code=303, headers={"Cache-Control": "no-store"})
-        welcome.set_cookie(self.door.cookie, self.session, httponly=True, samesite="strict")
-        return welcome
+    def _exchange_token(self) -> Response:
+        """Set the cookie and redirect to an address without the token."""
+        response = RedirectResponse("/", status_code=303, headers={"Cache-Control": "no-store"})
+        response.set_cookie(self.access.cookie, self.session, httponly=True, samesite="strict")
+        return response
 
 
 def refuse(status: int, sentence: str, *, retry_after: int | None = None) -> JSONResponse:
-    """An answer that says what is wrong in one sentence."""
+    """Build an error response with one sentence."""
     later = {} if retry_after is None else {"Retry-After": str(retry_after)}
     return JSONResponse({"error": sentence}, status, {"Cache-Control": "no-store", **later})
 
 
-def make_door(host: str, token: str | None, *, port: int = 0, machine: str | None = None) -> Door:
-    """The door of a studio that listens on `host`: with a token, made up if none is given, unless that is loopback.
+def make_access_rules(host: str, token: str | None, *, port: int = 0, machine: str | None = None) -> AccessRules:
+    """Make the access rules of a studio on `host`; a missing token is generated unless `host` is loopback.
 
-    The machine's own name opens it only beside a token: who answers for that name is up to the network.
+    The machine's own name is allowed only with a token, because the network decides what it resolves to.
     """
     local = is_loopback(host)
     names = [*LOCAL_NAMES, f"[{host}]" if ":" in host else host]
@@ -169,11 +169,11 @@ def make_door(host: str, token: str | None, *, port: int = 0, machine: str | Non
     guessable = token is not None
     if not local and token is None:
         token = secrets.token_urlsafe(24)
-    return Door(tuple(name.lower() for name in names), token, guessable, f"coverset-studio-{port}")
+    return AccessRules(tuple(name.lower() for name in names), token, guessable, f"coverset-studio-{port}")
 
 
-def _is_foreign(request: Request, host: Authority) -> bool:
-    """Whether another page sent this. It may link to the studio, but not load parts of it, nor send anything."""
+def _is_cross_site(request: Request, host: Authority) -> bool:
+    """Whether another site sent this request. Other sites may link to the studio, but not load or send anything."""
     origins = request.headers.getlist("origin")
     if origins and (len(origins) > 1 or parse_origin(origins[0]) != host):
         return True
@@ -192,13 +192,13 @@ def _token_in_address(request: Request) -> str | None:
     return request.query_params.get("token") if request.method in SAFE_METHODS else None
 
 
-def _size(request: Request) -> int:
-    """Bytes of a request before its body."""
+def _head_size(request: Request) -> int:
+    """Size in bytes of a request without its body."""
     address = len(request.scope["raw_path"]) + len(request.scope["query_string"])
     return address + sum(len(name) + len(value) for name, value in request.headers.raw)
 
 
-def _same(offered: str, token: str) -> bool:
+def _equal(offered: str, token: str) -> bool:
     return secrets.compare_digest(offered.encode(), token.encode())
 
 

@@ -1,4 +1,4 @@
-"""How often somebody may ask, and how often a token may be wrong."""
+"""Rate limits for clients, and a lockout after wrong tokens."""
 
 import time
 from collections import OrderedDict, deque
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rate:
-    """So many at once, and so many a second in the long run."""
+    """Token bucket parameters: burst size, and sustained rate."""
 
     burst: float
     per_second: float
 
 
 class RateLimit:
-    """A bucket of tokens for each client; buckets of clients not seen for longest are forgotten."""
+    """A token bucket per client; the least recently used buckets are dropped."""
 
     def __init__(self, rate: Rate, *, most_clients: int = 1024, clock: Callable[[], float] = time.monotonic) -> None:
         self.rate = rate
@@ -24,7 +24,7 @@ class RateLimit:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def allows(self, client: str) -> bool:
-        """Take a token of the client's bucket, if there is one."""
+        """Take a token from the client's bucket; return whether there was one."""
         now = self.clock()
         tokens, before = self._buckets.pop(client, (self.rate.burst, now))
         tokens = min(self.rate.burst, tokens + (now - before) * self.rate.per_second)
@@ -36,19 +36,19 @@ class RateLimit:
 
 
 class LockOut:
-    """So many wrong tokens within so many seconds, and then no token is looked at until the oldest is that long ago."""
+    """After `wrong` failures within `seconds`, refuse tokens until the oldest of them is `seconds` old."""
 
     def __init__(self, wrong: int, seconds: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = seconds
         self.clock = clock
         self._wrong: deque[float] = deque(maxlen=wrong)
 
-    def note_wrong(self) -> None:
+    def record_failure(self) -> None:
         """Count a wrong token."""
         self._wrong.append(self.clock())
 
     def wait(self) -> float:
-        """Seconds until tokens are looked at again, 0 if they are now."""
+        """Seconds until tokens are accepted again, 0 if they are accepted now."""
         if len(self._wrong) < (self._wrong.maxlen or 0):
             return 0.0
         return max(0.0, self._wrong[0] + self.seconds - self.clock())

@@ -1,4 +1,4 @@
-"""Logs that grow while they are read: every row is parsed once, and a bounded number is kept."""
+"""Incremental readers of growing logs: every row is parsed once, and a bounded number is kept."""
 
 import os
 from collections import OrderedDict
@@ -11,30 +11,30 @@ from coverset.runs.storage import DamagedFile
 from coverset.studio.files import SafeDirectory, parse_json
 
 MOST_ROWS = 240
-"""Rows kept of a log, evenly spread; a curve needs no more."""
+"""Number of evenly spaced rows kept of a log."""
 MOST_LOGS = 512
 LONGEST_ROW = 2**22
 
 
 @dataclass
 class Log:
-    """What is known of one `metrics.jsonl`."""
+    """The state of one `metrics.jsonl`."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     """Every `stride`-th row, oldest first."""
     last: dict[str, Any] | None = None
-    """The newest row, kept or not."""
+    """The newest row, which `rows` may not contain."""
     count: int = 0
     damaged: int = 0
-    """Lines that could not be read."""
+    """Number of unreadable lines."""
     first_damaged: int = 0
-    """The first of them, counted from 1."""
+    """Number of the first unreadable line, from 1."""
     stride: int = 1
     offset: int = 0
     inode: int = 0
 
     def add(self, row: dict[str, Any]) -> None:
-        """Take in the next row; where there are too many, keep every other one."""
+        """Add the next row; when there are too many, keep every second one."""
         if self.count % self.stride == 0:
             self.rows.append(row)
         self.count += 1
@@ -51,7 +51,7 @@ class Log:
 
 
 class LogReader:
-    """The logs of many runs, the ones read longest ago forgotten."""
+    """A cache of the logs of many runs; the least recently read ones are dropped."""
 
     def __init__(self, directory: SafeDirectory) -> None:
         self.directory = directory
@@ -59,20 +59,20 @@ class LogReader:
         self._lock = Lock()
 
     def read(self, path: Path) -> Log:
-        """The log as it is now; one that does not exist yet is empty. A row still being written is left for later."""
+        """Read the log; empty if it does not exist yet. An incomplete last row is left for the next call."""
         try:
             real = self.directory.file(path)
         except FileNotFoundError:
             return Log()
         with self._lock:
             log = self._logs.pop(real, None) or Log()
-            log = self._continue(real, log)
+            log = self._read_new_rows(real, log)
             self._logs[real] = log
             while len(self._logs) > MOST_LOGS:
                 self._logs.popitem(last=False)
             return Log(log.curve_rows(), log.last, log.count, log.damaged, log.first_damaged)
 
-    def _continue(self, path: Path, log: Log) -> Log:
+    def _read_new_rows(self, path: Path, log: Log) -> Log:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
             if status.st_ino != log.inode or status.st_size < log.offset:  # a resumed run replaces its log
@@ -80,11 +80,11 @@ class LogReader:
             file.seek(log.offset)
             while (line := file.readline(LONGEST_ROW)) and (line.endswith(b"\n") or len(line) == LONGEST_ROW):
                 log.offset += len(line)
-                _take(log, line, path.name)
+                _add_line(log, line, path.name)
         return log
 
 
-def _take(log: Log, line: bytes, source: str) -> None:
+def _add_line(log: Log, line: bytes, source: str) -> None:
     try:
         row = parse_json(line, source)
     except DamagedFile:

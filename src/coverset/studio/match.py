@@ -1,6 +1,6 @@
-"""A match of two seats, step by step: the one simulation behind watching, playing and replaying.
+"""Step-by-step simulation of two seats, for watching, playing and replaying.
 
-A seat has a policy, or none: then whoever plays it says its actions. The same seed gives the same starts to all.
+A seat without a policy gets its actions from the caller. The seed determines the initial states.
 """
 
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from jaxtyping import Array, Int, UInt
 
 from coverset.envs.base import Environment
 from coverset.policy import Policy
-from coverset.studio.boards import scene
+from coverset.studio.boards import describe_scene
 from coverset.types import Actions, Outcome, Percept, PRNGKey, PyTree, Scalar
 
 MOST_STEPS = 1000
-"""Of an episode that is played in one go; environments of one's own may last longer."""
+"""Step limit of an episode that is simulated in one go; third-party environments may be longer."""
 
 
 @partial(jax.jit, static_argnums=0)
@@ -38,7 +38,7 @@ def _act(
     seat: Int[Array, ""],
     memory: PyTree,
 ) -> tuple[Int[Array, ""], PyTree]:
-    """What a policy in `seat` does at step `time` of an episode."""
+    """Choose the action of the policy in `seat` at step `time` of an episode."""
     percept = Percept(environment.observe(state)[seat], reward, time == 0)
     return policy.act(jax.random.fold_in(jax.random.fold_in(key, time), seat), percept, memory)
 
@@ -53,18 +53,18 @@ def _step(
 
 @dataclass(frozen=True)
 class Step:
-    """What one step of a match led to."""
+    """The result of one step of a match."""
 
     actions: tuple[int, int]
     reward: float
     ended: str | None
-    """`terminated`, `truncated`, or None while the episode goes on."""
+    """`terminated`, `truncated`, or None if the episode continues."""
     conventions: tuple[int, int]
-    """Index of the convention that each seat followed, once the episode has ended."""
+    """Index of the convention that each seat followed, valid once the episode has ended."""
 
 
 class Match:
-    """Two seats, one environment, episode after episode; memories last from the first to the last."""
+    """Successive episodes of two seats in one environment; policy memories persist across episodes."""
 
     def __init__(self, environment: Environment, policies: tuple[Policy | None, Policy | None], seed: int) -> None:
         self.environment = environment
@@ -76,16 +76,16 @@ class Match:
         self.start_episode()
 
     def start_episode(self) -> None:
-        """Go to the start of the next episode."""
+        """Start the next episode."""
         self.episode += 1
         self.time = 0
         self.state, self._key = _start(self.environment, self.seed, jnp.int32(self.episode))
 
-    def step(self, told: dict[int, int]) -> Step:
-        """Play one step; `told` holds the actions of the seats that have no policy."""
+    def step(self, given: dict[int, int]) -> Step:
+        """Play one step; `given` has the actions of the seats without a policy."""
         time = jnp.int32(self.time)
         seats = enumerate(self.policies)
-        actions = [told[seat] if policy is None else self._choose(seat, policy) for seat, policy in seats]
+        actions = [given[seat] if policy is None else self._choose(seat, policy) for seat, policy in seats]
         joint = jnp.array(actions, jnp.int32)
         outcome, conventions = _step(self.environment, self._key, self.state, time, joint)
         self.state, self.reward = outcome.state, outcome.reward
@@ -104,12 +104,15 @@ class Match:
         return int(action)
 
     def observations(self) -> np.ndarray:
-        """What both seats see now, [2, d]."""
+        """Current observations of both seats, [2, d]."""
         return np.asarray(self.environment.observe(self.state))
 
     def frame(self, step: Step | None = None) -> dict[str, Any]:
-        """The present state for the browser, with the step that led to it."""
-        shown: dict[str, Any] = {"time": self.time, "scene": scene(self.environment, jax.device_get(self.state))}
+        """Describe the current state to the browser, with the step that led to it."""
+        shown: dict[str, Any] = {
+            "time": self.time,
+            "scene": describe_scene(self.environment, jax.device_get(self.state)),
+        }
         if step is not None:
             shown |= {"actions": list(step.actions), "reward": step.reward}
         if step is not None and step.ended is not None:
@@ -117,13 +120,13 @@ class Match:
         return shown
 
     def convention_names(self, step: Step) -> list[str | None]:
-        """What each seat did in an episode that has ended, in words."""
+        """Names of the conventions that the seats followed in an ended episode."""
         names = self.environment.conventions
         return [names[index] if index < len(names) else None for index in step.conventions]
 
 
 def play_episode(match: Match) -> list[dict[str, Any]]:
-    """Frames of an episode of two policies, from its start to its end."""
+    """Simulate an episode of two policies; return its frames."""
     frames = [match.frame()]
     for _ in range(MOST_STEPS):
         step = match.step({})

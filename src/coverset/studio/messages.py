@@ -1,11 +1,11 @@
-"""Messages from the browser, checked field by field before anything is done with them."""
+"""Messages from the browser, checked field by field before use."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar, get_type_hints
 
-from coverset.checks import between, of_type
+from coverset.checks import check_between, check_type
 from coverset.runs.storage import DamagedFile
 from coverset.studio.files import parse_json
 
@@ -15,17 +15,17 @@ MOST_EPISODES = 20
 LARGEST_SEED = 2**32 - 1
 LARGEST_INDEX = 10**6
 PARTNER = re.compile(r"(agent|heuristic):[A-Za-z0-9_.-]{1,64}|(best-response|teammate):[1-9][0-9]{0,3}")
-"""For example agent:rl2, best-response:1, teammate:3, heuristic:H7; members are counted from 1."""
+"""For example agent:rl2, best-response:1, teammate:3, heuristic:H7; members count from 1."""
 
 Message = TypeVar("Message")
 
 
 class BadMessage(ValueError):
-    """A message that does not have the form it must have."""
+    """A message of the wrong form."""
 
 
 class OutOfOrder(ValueError):
-    """A move for another step than the one that is due."""
+    """A move for another step than the current one."""
 
 
 @dataclass(frozen=True)
@@ -38,28 +38,28 @@ class NewTrial:
     seed: int
 
     def __post_init__(self) -> None:
-        between("episodes", self.episodes, 1, MOST_EPISODES)
-        between("seed", self.seed, 0, LARGEST_SEED)
-        between("length of run", len(self.run), 1, LONGEST_RUN_ID)
+        check_between("episodes", self.episodes, 1, MOST_EPISODES)
+        check_between("seed", self.seed, 0, LARGEST_SEED)
+        check_between("length of run", len(self.run), 1, LONGEST_RUN_ID)
         if not PARTNER.fullmatch(self.partner):
             raise ValueError("partner must be like agent:rl2, best-response:1, teammate:1 or heuristic:H1.")
 
 
 @dataclass(frozen=True)
 class Move:
-    """The person's action at step `step` of the trial, counted from 0 over all its episodes."""
+    """The person's action at step `step` of the trial, counted from 0 over all episodes."""
 
     step: int
     action: int
 
     def __post_init__(self) -> None:
-        between("step", self.step, 0, LARGEST_INDEX)
-        between("action", self.action, 0, LARGEST_INDEX)
+        check_between("step", self.step, 0, LARGEST_INDEX)
+        check_between("action", self.action, 0, LARGEST_INDEX)
 
 
 @dataclass(frozen=True)
 class Watch:
-    """Play an episode of one pair; both members are counted from 1."""
+    """Play an episode of one pair; members count from 1."""
 
     run: str
     best_response: int
@@ -67,14 +67,14 @@ class Watch:
     seed: int
 
     def __post_init__(self) -> None:
-        between("length of run", len(self.run), 1, LONGEST_RUN_ID)
-        between("best_response", self.best_response, 1, LARGEST_INDEX)
-        between("teammate", self.teammate, 1, LARGEST_INDEX)
-        between("seed", self.seed, 0, LARGEST_SEED)
+        check_between("length of run", len(self.run), 1, LONGEST_RUN_ID)
+        check_between("best_response", self.best_response, 1, LARGEST_INDEX)
+        check_between("teammate", self.teammate, 1, LARGEST_INDEX)
+        check_between("seed", self.seed, 0, LARGEST_SEED)
 
 
 def read_body(kind: type[Message], body: bytes) -> Message:
-    """A message out of a request's JSON body."""
+    """Read a message from a request's JSON body."""
     if len(body) > MOST_BYTES:
         raise BadMessage(f"A message must not be longer than {MOST_BYTES:,} bytes.")
     try:
@@ -87,7 +87,7 @@ def read_body(kind: type[Message], body: bytes) -> Message:
 
 
 def read_query(kind: type[Message], query: Mapping[str, str]) -> Message:
-    """A message out of a request's query; whole numbers are written in decimal digits."""
+    """Read a message from a request's query; whole numbers are in decimal digits."""
     types = get_type_hints(kind)
     content = {
         name: int(value) if types.get(name) is int and re.fullmatch(r"[0-9]{1,12}", value) else value
@@ -97,13 +97,13 @@ def read_query(kind: type[Message], query: Mapping[str, str]) -> Message:
 
 
 def _build(kind: type[Message], content: dict[str, Any]) -> Message:
-    """Exactly the fields of `kind`, each of its type and in its range."""
+    """Build a message; its fields must be exactly those of `kind`, with valid types and ranges."""
     names = [field.name for field in fields(kind)]  # pyright: ignore[reportArgumentType]
     if sorted(content) != sorted(names):
         raise BadMessage(f"A message of this kind must have exactly the fields {', '.join(names)}.")
     try:
         for name, annotation in get_type_hints(kind).items():
-            of_type(name, content[name], annotation)
+            check_type(name, content[name], annotation)
         return kind(**content)
     except ValueError as error:
         raise BadMessage(str(error)[:300]) from error

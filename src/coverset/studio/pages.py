@@ -1,4 +1,4 @@
-"""The files of the page, held in memory: there is no path to lead astray, and nobody waits for the disk."""
+"""Static files, served from memory: no request path reaches the disk."""
 
 import hashlib
 from pathlib import Path
@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from coverset.studio.files import NotFound
-from coverset.studio.snapshot import Content, answer
+from coverset.studio.snapshot import EncodedContent, respond
 
 STATIC = Path(__file__).parent / "static"
 MEDIA_TYPES = {
@@ -19,23 +19,23 @@ MEDIA_TYPES = {
 
 
 class Pages:
-    """What is shipped below `static`, by the address under which it is asked for."""
+    """The files below `static` by request path."""
 
     def __init__(self, folder: Path = STATIC) -> None:
         self.files = {
-            path.relative_to(folder).as_posix(): _content(path)
+            path.relative_to(folder).as_posix(): _load_file(path)
             for path in sorted(folder.rglob("*"))
             if path.suffix in MEDIA_TYPES
         }
 
     async def show(self, request: Request) -> Response:
-        """A file, or the first page for the bare address."""
+        """Return a file, or index.html for the empty path."""
         found = self.files.get(request.path_params["path"] or "index.html")
         if found is None:
             raise NotFound("There is no such page.")
-        return answer(request, found)
+        return respond(request, found)
 
 
-def _content(path: Path) -> Content:
+def _load_file(path: Path) -> EncodedContent:
     body = path.read_bytes()
-    return Content(body, f'"{hashlib.sha256(body).hexdigest()[:24]}"', MEDIA_TYPES[path.suffix])
+    return EncodedContent(body, f'"{hashlib.sha256(body).hexdigest()[:24]}"', MEDIA_TYPES[path.suffix])

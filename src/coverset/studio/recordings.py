@@ -1,14 +1,14 @@
-"""Recordings of people's trials: what was played, and nothing about who played it. docs/studio.md has the format."""
+"""Recordings of people's trials: moves only, nothing about the person. docs/how-to/studio.md specifies the format."""
 
 import re
 import secrets
 from pathlib import Path
 from typing import Any
 
-from coverset.checks import of_type
+from coverset.checks import check_type
 from coverset.runs.storage import DamagedFile, write_json
 from coverset.studio.files import NotFound, OutsideDirectory, SafeDirectory
-from coverset.studio.values import count, number, record, text
+from coverset.studio.values import as_count, as_number, as_object, as_text
 
 FORMAT = "coverset recording 1"
 FOLDER = "recordings"
@@ -19,40 +19,40 @@ MOST_STEPS = 100_000
 
 
 class RecordingStore:
-    """The recordings below the directory that is shown."""
+    """The recordings below the studio's directory."""
 
     def __init__(self, directory: SafeDirectory) -> None:
         self.directory = directory
         self.folder = directory.path / FOLDER
 
     def new_name(self) -> str:
-        """A name that tells nothing."""
+        """Make a random name."""
         return f"recording-{secrets.token_hex(6)}"
 
     def check_room(self) -> None:
-        """Raise if there are so many recordings that no more should be made."""
+        """Raise ValueError if the maximum number of recordings is reached."""
         if self.folder.is_dir() and sum(1 for _ in self.folder.iterdir()) >= MOST_RECORDINGS:
             raise ValueError(f"There are {MOST_RECORDINGS:,} recordings already: delete some first.")
 
     def save(self, name: str, content: dict[str, Any]) -> None:
-        """Write a recording at once or not at all."""
+        """Write a recording atomically."""
         self.directory.inside(self.folder)
         write_json(self._path(name), content)
 
     def load(self, name: str) -> dict[str, Any]:
-        """Read a recording and check its form."""
+        """Read and check a recording."""
         path = self._path(name)
         if not path.is_file():
             raise NotFound("There is no such recording.")
         return check_recording(self.directory.read_record(path, MOST_RECORDING_BYTES), self.directory.name(path))
 
     def content(self, name: str) -> bytes:
-        """A recording as it is on disk, for downloading."""
+        """Read the bytes of a recording, for download."""
         self.load(name)
         return self.directory.read(self._path(name), MOST_RECORDING_BYTES)
 
     def delete(self, name: str) -> None:
-        """Forget a recording."""
+        """Delete a recording."""
         self.directory.inside(self.folder)
         path = self._path(name)
         if not path.is_file():
@@ -60,7 +60,7 @@ class RecordingStore:
         path.unlink()
 
     def briefs(self) -> list[dict[str, Any]]:
-        """What the page lists, the newest first; damaged recordings say so."""
+        """List the recordings, newest first; damaged ones have an error."""
         try:
             self.directory.inside(self.folder)
             found = [path for path in self.folder.glob("recording-*.json") if NAME.fullmatch(path.stem)]
@@ -73,17 +73,17 @@ class RecordingStore:
         try:
             content = self.load(name)
         except (DamagedFile, NotFound, OutsideDirectory, OSError) as error:
-            sentence = "It cannot be read." if isinstance(error, OSError) else str(error)
+            sentence = "The file cannot be read." if isinstance(error, OSError) else str(error)
             return {"name": name, "damaged": sentence}
         return {
             "name": name,
-            "env": text(content["env"]),
-            "partner": text(content["partner"].get("name")),
-            "run": text(content["partner"].get("run")),
+            "env": as_text(content["env"]),
+            "partner": as_text(content["partner"].get("name")),
+            "run": as_text(content["partner"].get("run")),
             "seat": content["seat"],
-            "planned": count(content.get("planned_episodes")),
-            "returns": [number(episode.get("return")) for episode in content["episodes"]],
-            "oracles": [number(episode.get("oracle")) for episode in content["episodes"]],
+            "planned": as_count(content.get("planned_episodes")),
+            "returns": [as_number(episode.get("return")) for episode in content["episodes"]],
+            "oracles": [as_number(episode.get("oracle")) for episode in content["episodes"]],
         }
 
     def _path(self, name: str) -> Path:
@@ -93,17 +93,20 @@ class RecordingStore:
 
 
 def check_recording(content: dict[str, Any], source: str) -> dict[str, Any]:
-    """Raise DamagedFile unless `content` has the form of a recording; return it."""
+    """Return `content` if it is a recording; raise DamagedFile otherwise."""
     if content.get("format") != FORMAT:
         raise DamagedFile(f"{source} is not a recording of this version ('{FORMAT}').")
     types = {"env": str, "env_parameters": Any, "env_version": int, "seed": int, "seat": int}
     try:
         for name, annotation in types.items():
-            of_type(name, content.get(name), annotation)
+            check_type(name, content.get(name), annotation)
         _check_episodes(content)
     except ValueError as error:
         raise DamagedFile(f"{source} is damaged: {error}") from error
-    return content | {"env_parameters": record(content.get("env_parameters")), "partner": record(content["partner"])}
+    return content | {
+        "env_parameters": as_object(content.get("env_parameters")),
+        "partner": as_object(content["partner"]),
+    }
 
 
 def _check_episodes(content: dict[str, Any]) -> None:
@@ -114,8 +117,8 @@ def _check_episodes(content: dict[str, Any]) -> None:
     for episode in content["episodes"]:
         if not isinstance(episode, dict):
             raise ValueError("each of its episodes must be an object.")
-        of_type("actions", episode.get("actions"), tuple[tuple[int, int], ...])
-        of_type("rewards", episode.get("rewards"), tuple[float, ...])
+        check_type("actions", episode.get("actions"), tuple[tuple[int, int], ...])
+        check_type("rewards", episode.get("rewards"), tuple[float, ...])
         if len(episode["actions"]) != len(episode["rewards"]):
             raise ValueError("an episode must have as many rewards as actions.")
     if sum(len(episode["actions"]) for episode in content["episodes"]) > MOST_STEPS:

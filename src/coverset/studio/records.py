@@ -1,7 +1,7 @@
-"""What the pages say about runs, from their files alone and without JAX.
+"""Records of runs for the pages, read from files without JAX.
 
-Files are read while training writes them, and may be damaged or not there: a record then says so in words, and holds
-null for what is not known. Rows are best responses, columns teammates, as everywhere.
+Files may be incomplete while training writes them, damaged or missing: a record then has a message, and None for
+unknown values. Rows are best responses, columns teammates.
 """
 
 import time
@@ -13,13 +13,23 @@ from coverset.runs.storage import DamagedFile
 from coverset.studio.catalogue import Run
 from coverset.studio.files import OutsideDirectory, SafeDirectory
 from coverset.studio.logs import Log, LogReader
-from coverset.studio.values import count, matrix, number, record, text, texts
+from coverset.studio.values import (
+    LONGEST_TEXT,
+    as_count,
+    as_matrix,
+    as_number,
+    as_numbers,
+    as_object,
+    as_text,
+    as_texts,
+)
 
 QUIET_SECONDS = 120.0
-"""A log that has not grown for so long belongs to a run that was stopped or killed."""
+"""A run whose log has not grown for this long counts as stopped."""
 MOST_AGENTS = 16
 MOST_POINTS = 30
-"""Of the small curves in the overview."""
+"""Number of points of the small curves in the overview."""
+MOST_METHOD_FIELDS = 16
 CONSTRAINTS = ("other_best_response", "other_teammate")
 AGENT_FILE = "agent.safetensors"
 UNREADABLE = (DamagedFile, OutsideDirectory, OSError)
@@ -34,16 +44,16 @@ class RunRecords:
         self.clock = clock
 
     def brief(self, run: Run) -> dict[str, Any]:
-        """A row of the overview. Never raises for what is in the run's files."""
+        """Summarise a run for the overview. Damaged files never raise."""
         known: dict[str, Any] = {"id": run.id, "group": run.group, "seed": run.seed}
         try:
             config = self.directory.read_record(run.path / "config.json")
             summary = self._optional(run.path / "summary.json")
             log = self.logs.read(run.path / "metrics.jsonl")
         except FileNotFoundError:
-            return known | {"state": "damaged", "message": "It has no config.json.", "agents": []}
+            return known | {"state": "damaged", "message": "The run has no config.json.", "agents": []}
         except UNREADABLE as error:
-            return known | {"state": "damaged", "message": _sentence(error), "agents": []}
+            return known | {"state": "damaged", "message": _describe_error(error), "agents": []}
         last = log.last or {}
         return {
             **known,
@@ -51,14 +61,14 @@ class RunRecords:
             **self._progress(run.path, config, summary, log),
             "message": _log_message(log),
             "returns": _returns(log.rows),
-            "coverage_found": count((summary or last).get("coverage_found")),
-            "coverage_size": count((summary or {}).get("coverage_size")),
+            "coverage_found": as_count((summary or last).get("coverage_found")),
+            "coverage_size": as_count((summary or {}).get("coverage_size")),
             "watchable": summary is not None and (run.path / "policies.safetensors").is_file(),
             "agents": self._agents(run.path),
         }
 
     def details(self, run: Run) -> dict[str, Any]:
-        """Everything about one run: its cross-play, what it covers, its curves."""
+        """Describe one run in full: cross-play, coverage, curves."""
         brief = self.brief(run)
         if brief["state"] == "damaged":
             return brief
@@ -66,19 +76,19 @@ class RunRecords:
             summary = self._optional(run.path / "summary.json") or {}
             log = self.logs.read(run.path / "metrics.jsonl")
         except UNREADABLE as error:
-            return brief | {"state": "damaged", "message": _sentence(error)}
+            return brief | {"state": "damaged", "message": _describe_error(error)}
         last = log.last or {}
-        measured = matrix(summary.get("cross_play"))
+        measured = as_matrix(summary.get("cross_play"))
         return {
             **brief,
-            "cross_play": measured or matrix(last.get("pair_returns")),
+            "cross_play": measured or as_matrix(last.get("pair_returns")),
             "cross_play_measured": measured is not None,
-            "standard_error": matrix(summary.get("cross_play_standard_error")),
-            "conventions": texts(summary.get("conventions")),
-            "best_response_conventions": texts(summary.get("best_response_conventions")),
-            "covers": texts(summary["covers"] if "covers" in summary else last.get("covers")),
-            "constraints_violated": count(summary.get("constraints_violated")),
-            "margin": number(summary.get("margin", brief["margin"])),
+            "standard_error": as_matrix(summary.get("cross_play_standard_error")),
+            "conventions": as_texts(summary.get("conventions")),
+            "best_response_conventions": as_texts(summary.get("best_response_conventions")),
+            "covers": as_texts(summary["covers"] if "covers" in summary else last.get("covers")),
+            "constraints_violated": as_count(summary.get("constraints_violated")),
+            "margin": as_number(summary.get("margin", brief["margin"])),
             "gaps": _constraints(summary["gaps"] if "gaps" in summary else last.get("gaps")),
             "curves": _curves(log.rows),
         }
@@ -87,10 +97,10 @@ class RunRecords:
         return self.directory.read_record(path) if path.exists() else None
 
     def _progress(self, path: Path, config: dict[str, Any], summary: dict[str, Any] | None, log: Log) -> dict[str, Any]:
-        """How far training is, and whether it goes on."""
-        done = count((summary or log.last or {}).get("env_steps")) or 0
-        total = count(record(config.get("settings")).get("total_steps"))
-        quiet = self.clock() - _changed(path)
+        """Describe how far training is, and whether it is running."""
+        done = as_count((summary or log.last or {}).get("env_steps")) or 0
+        total = as_count(as_object(config.get("settings")).get("total_steps"))
+        quiet = self.clock() - _last_change(path)
         return {
             "state": "finished" if summary is not None else "training" if quiet < QUIET_SECONDS else "stopped",
             "env_steps": done,
@@ -98,7 +108,7 @@ class RunRecords:
         }
 
     def _agents(self, path: Path) -> list[dict[str, Any]]:
-        """The ad hoc agents trained with this run's teammates."""
+        """Describe the ad hoc agents trained with this run's teammates."""
         found = sorted(place.parent for place in path.glob("*/config.json"))[:MOST_AGENTS]
         agents = [self._agent(place) for place in found if not place.is_symlink()]
         return [agent for agent in agents if agent is not None]
@@ -112,29 +122,29 @@ class RunRecords:
             summary = self._optional(path / "summary.json")
             evaluation = self._optional(path / "evaluation.json") or {}
         except UNREADABLE as error:
-            return {"learner": path.name, "state": "damaged", "message": _sentence(error), "playable": False}
+            return {"learner": path.name, "state": "damaged", "message": _describe_error(error), "playable": False}
         return {
             "learner": path.name,
             **self._progress(path, config, summary, log),
             "message": _log_message(log),
             "playable": (path / AGENT_FILE).is_file(),
-            "mean_return": number(evaluation.get("mean_return")),
-            "oracle_fraction": number(evaluation.get("oracle_fraction")),
-            "curves": {name: [number(row.get(name)) for row in log.rows] for name in ("env_steps", "mean_return")},
+            "mean_return": as_number(evaluation.get("mean_return")),
+            "oracle_fraction": as_number(evaluation.get("oracle_fraction")),
+            "curves": {name: [as_number(row.get(name)) for row in log.rows] for name in ("env_steps", "mean_return")},
         }
 
 
 def _settings(config: dict[str, Any]) -> dict[str, Any]:
-    settings = record(config.get("settings"))
+    settings = as_object(config.get("settings"))
     return {
-        **{name: text(config.get(name)) or "unknown" for name in ("env", "method", "preset")},
-        "population_size": count(settings.get("population_size")),
-        "margin": number(settings.get("margin")),
+        **{name: as_text(config.get(name)) or "unknown" for name in ("env", "method", "preset")},
+        "population_size": as_count(settings.get("population_size")),
+        "margin": as_number(settings.get("margin")),
     }
 
 
-def _changed(path: Path) -> float:
-    """When training last wrote something."""
+def _last_change(path: Path) -> float:
+    """When training last wrote a file."""
     times = []
     for name in ("metrics.jsonl", "config.json", "timing.json"):
         try:
@@ -148,33 +158,51 @@ def _log_message(log: Log) -> str:
     if not log.damaged:
         return ""
     if log.damaged == 1:
-        return f"Line {log.first_damaged} of its log, metrics.jsonl, cannot be read."
-    return f"{log.damaged} lines of its log, metrics.jsonl, cannot be read, line {log.first_damaged} first of all."
+        return f"Line {log.first_damaged} of metrics.jsonl cannot be read."
+    return f"{log.damaged} lines of metrics.jsonl cannot be read; the first is line {log.first_damaged}."
 
 
-def _sentence(error: Exception) -> str:
-    """One sentence without the path of anything outside the directory."""
+def _describe_error(error: Exception) -> str:
+    """Describe an error without paths outside the directory."""
     if isinstance(error, OSError) and error.strerror:
         return f"A file cannot be read: {error.strerror}."
     return str(error)
 
 
 def _constraints(value: Any) -> dict[str, list[list[float | None]] | None] | None:
-    """The two matrices that go with the paper's two families of constraints."""
-    return {name: matrix(value.get(name)) for name in CONSTRAINTS} if isinstance(value, dict) else None
+    """The matrices of both sets of constraints."""
+    return {name: as_matrix(value.get(name)) for name in CONSTRAINTS} if isinstance(value, dict) else None
 
 
 def _returns(rows: list[dict[str, Any]]) -> dict[str, list[float | None]]:
-    """Self-play and cross-play in a few points, ending with the newest."""
+    """Self-play and cross-play returns at a few points, ending with the newest."""
     spread = rows[:: max(1, len(rows) // MOST_POINTS)] + rows[-1:]
-    return {name: [number(row.get(f"{name}_return")) for row in spread] for name in ("self_play", "cross_play")}
+    return {name: [as_number(row.get(f"{name}_return")) for row in spread] for name in ("self_play", "cross_play")}
 
 
 def _curves(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Columns over time."""
+    """Metrics over time, by column."""
     numbers = ("env_steps", "self_play_return", "cross_play_return", "coverage_found")
     return {
-        **{name: [number(row.get(name)) for row in rows] for name in numbers},
+        **{name: [as_number(row.get(name)) for row in rows] for name in numbers},
         "gaps": [_constraints(row.get("gaps")) for row in rows],
-        "multipliers": [_constraints(row.get("multipliers")) for row in rows],
+        "method": _method_curves([as_object(row.get("method")) for row in rows]),
     }
+
+
+def _method_curves(rows: list[dict[str, Any]]) -> dict[str, dict[str, list[Any]]]:
+    """The method's own fields over time: numbers, vectors or matrices by field and part.
+
+    A field that is a JSON object has one part per key, any other field the single part "".
+    """
+    curves: dict[str, dict[str, list[Any]]] = {}
+    flat = [{(name, part): value for name in row for part, value in _parts(row[name])} for row in rows]
+    for name, part in list(dict.fromkeys(key for row in flat for key in row))[:MOST_METHOD_FIELDS]:
+        values = [as_numbers(row.get((name, part))) for row in flat]
+        if any(value is not None for value in values):
+            curves.setdefault(name[:LONGEST_TEXT], {})[part[:LONGEST_TEXT]] = values
+    return curves
+
+
+def _parts(value: Any) -> list[tuple[str, Any]]:
+    return [*value.items()] if isinstance(value, dict) else [("", value)]

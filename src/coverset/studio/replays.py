@@ -1,4 +1,4 @@
-"""Recordings played again: as frames for the browser, or as data about how a person played."""
+"""Replay recordings as frames for the browser, or as data about the person's play."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -8,37 +8,37 @@ from jaxtyping import Bool, Float, Int
 
 from coverset.envs.base import Environment
 from coverset.runs.storage import DamagedFile
-from coverset.studio.boards import board
+from coverset.studio.boards import describe_board
 from coverset.studio.match import Match, Step
 
 TOLERANCE = 1e-5
 
 
 class PersonSteps(NamedTuple):
-    """Every step of a person's trial: what they saw, did and earned. A partner can be learned from it."""
+    """Every step of a person's trial, for example to learn a partner from."""
 
     observations: Float[np.ndarray, "n d"]
-    """The person's own view, as a policy in that seat would have it."""
+    """Observations of the person's seat."""
     actions: Int[np.ndarray, "n"]
     partner_actions: Int[np.ndarray, "n"]
     rewards: Float[np.ndarray, "n"]
     """The common reward of the step."""
     first: Bool[np.ndarray, "n"]
-    """Whether an episode starts here."""
+    """Whether the step is the first of an episode."""
 
 
 def replay_frames(recording: dict[str, Any], environment: Environment) -> dict[str, Any]:
-    """Frames of every episode of a checked recording."""
+    """Replay a checked recording; return the frames of every episode."""
     episodes: list[list[dict[str, Any]]] = []
     for match, step in _replay(recording, environment):
         if step is None:
             episodes.append([])
         episodes[-1].append(match.frame(step))
-    return {"board": board(environment), "seat": recording["seat"], "episodes": episodes}
+    return {"board": describe_board(environment), "seat": recording["seat"], "episodes": episodes}
 
 
 def person_steps(recording: dict[str, Any], environment: Environment) -> PersonSteps:
-    """The steps of a checked recording from the person's seat."""
+    """Replay a checked recording; return the steps of the person's seat."""
     seat = recording["seat"]
     observations, rows, first = [], [], []
     seen: np.ndarray | None = None
@@ -53,7 +53,7 @@ def person_steps(recording: dict[str, Any], environment: Environment) -> PersonS
 
 
 def _replay(recording: dict[str, Any], environment: Environment) -> Iterator[tuple[Match, Step | None]]:
-    """The match after every start (None) and every step. Raises if it takes another turn than it did."""
+    """Yield the match after every start (None) and every step. Raise if the rewards differ from the recording."""
     if recording["env_version"] != environment.version:
         raise DamagedFile(
             f"The recording was made with version {recording['env_version']} of its environment, "
@@ -69,7 +69,7 @@ def _replay(recording: dict[str, Any], environment: Environment) -> Iterator[tup
             step = match.step(dict(enumerate(actions)))
             if abs(step.reward - reward) > TOLERANCE:
                 raise DamagedFile(
-                    f"Episode {number + 1} of the recording does not play as it was recorded: it was made with another "
+                    f"Episode {number + 1} of the recording does not replay as recorded: it was made with another "
                     "version of JAX or has been changed."
                 )
             yield match, step
@@ -78,4 +78,4 @@ def _replay(recording: dict[str, Any], environment: Environment) -> Iterator[tup
 def _check_actions(environment: Environment, actions: list[int]) -> None:
     for action, number in zip(actions, environment.num_actions, strict=True):
         if not 0 <= action < number:
-            raise DamagedFile(f"The recording holds action {action}, where there are {number}.")
+            raise DamagedFile(f"The recording contains action {action}, but the environment has {number} actions.")

@@ -1,4 +1,4 @@
-"""Listening: a socket that is open before its address is told, and uvicorn behind it."""
+"""Open a socket and serve the studio on it with uvicorn."""
 
 import errno
 import math
@@ -11,26 +11,26 @@ from urllib.parse import quote
 import uvicorn
 from starlette.types import ASGIApp
 
-from coverset.checks import between
+from coverset.checks import check_between
 from coverset.studio.app import Studio, make_app
 from coverset.studio.connections import ConnectionLimits, limit_connections
-from coverset.studio.guard import MOST_HEAD_BYTES, Door, make_door
+from coverset.studio.guard import MOST_HEAD_BYTES, AccessRules, make_access_rules
 
 BACKLOG = 256
-"""Connections that the system holds ready. All may be opened at once before the first is read from: half as many as
-there may be in all, so that an honest client among them is read from before it would have to make room for others."""
+"""Connections that the operating system queues. Half of the connection limit, so that a queued client is served before
+it could be closed to make room for others."""
 
 
 @dataclass(frozen=True)
-class Listening:
-    """A studio that is about to be served."""
+class StudioServer:
+    """A studio with an open socket."""
 
     studio: Studio
     server: uvicorn.Server
     socket: socket.socket
-    door: Door
+    access: AccessRules
     address: str
-    """What to open in a browser, token included."""
+    """URL to open in a browser, including the token."""
 
     def run(self) -> None:
         """Serve until interrupted."""
@@ -45,32 +45,32 @@ def listen(
     token: str | None = None,
     prepare: Callable[[], None] = lambda: None,
     limits: ConnectionLimits | None = None,
-) -> Listening:
-    """Open the socket and put the studio of `directory` behind it.
+) -> StudioServer:
+    """Open the socket for the studio of `directory`; call `run` on the result to serve.
 
     Args:
-      directory: the runs below it are shown.
-      host: where to listen; elsewhere than on loopback a token is needed, and made up if not given.
-      port: where to listen; 0 takes any that is free.
-      token: what a visitor must bring.
-      prepare: called in the background before JAX is used.
-      limits: deadlines for clients and the number of connections, if not the usual ones.
+      directory: contains the runs to show.
+      host: address to listen on; unless it is loopback a token is required, and generated if not given.
+      port: port to listen on; 0 takes any free port.
+      token: token that visitors need.
+      prepare: called in the background before JAX is imported.
+      limits: deadlines for clients and the maximum number of connections.
     """
-    between("port", port, 0, 65535)
+    check_between("port", port, 0, 65535)
     if token is not None and (len(token) < 8 or not token.isascii() or not token.isprintable() or " " in token):
-        raise ValueError("token must be at least 8 letters, digits or signs without spaces.")
+        raise ValueError("token must have at least 8 printable ASCII characters and no spaces.")
     studio = Studio(directory, prepare=prepare)
     open_socket = _open(host, port)
     bound = open_socket.getsockname()[1]
-    door = make_door(host, token, port=bound, machine=socket.gethostname())
-    server = uvicorn.Server(_configure(make_app(studio, door), limits or ConnectionLimits()))
+    access = make_access_rules(host, token, port=bound, machine=socket.gethostname())
+    server = uvicorn.Server(_configure(make_app(studio, access), limits or ConnectionLimits()))
     shown = f"[{host}]" if ":" in host else "localhost" if host == "127.0.0.1" else host
-    address = f"http://{shown}:{bound}/" + (f"?token={quote(door.token, safe='')}" if door.token else "")
-    return Listening(studio, server, open_socket, door, address)
+    address = f"http://{shown}:{bound}/" + (f"?token={quote(access.token, safe='')}" if access.token else "")
+    return StudioServer(studio, server, open_socket, access, address)
 
 
 def _configure(app: ASGIApp, limits: ConnectionLimits) -> uvicorn.Config:
-    """Settings of uvicorn. Requests are not logged: addresses may hold a token, and anybody could fill the log."""
+    """Configure uvicorn. Requests are not logged: they may contain a token, and clients could fill the log."""
     return uvicorn.Config(
         app,
         http=limit_connections(limits),
@@ -92,5 +92,5 @@ def _open(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise ValueError(f"port {port} is in use: choose another with --port, or 0 for any free one.") from error
+            raise ValueError(f"port {port} is in use: choose another with --port, or 0 for any free port.") from error
         raise ValueError(f"host must be an address of this machine, got '{host}' ({error.strerror}).") from error

@@ -1,4 +1,4 @@
-"""Who runs the units of a study: the seam at which other engines than this process can be put in."""
+"""The interface of study engines, which run the units of a study, and the engine that runs them in this process."""
 
 import abc
 import time
@@ -8,115 +8,116 @@ from enum import StrEnum
 from typing import Any
 
 from coverset.pipeline.loop import Reporter, Stopped
-from coverset.runs.storage import InUse
+from coverset.runs.storage import InUseError
 from coverset.study.units import Unit
 
 
-class State(StrEnum):
-    """What has become of a unit."""
+class UnitState(StrEnum):
+    """State of a unit after a study."""
 
     DONE = "done"
     FAILED = "failed"
     SKIPPED = "skipped"
-    """A unit that it needs is not done."""
+    """A unit that it depends on is not done."""
     IN_USE = "in use"
-    """Another process is at work on it."""
+    """Another process is working on it."""
     STOPPED = "stopped"
-    """In the middle, with what is needed to go on."""
+    """Interrupted, with a checkpoint to resume from."""
     TO_DO = "to do"
     NOT_POSSIBLE = "not possible"
-    """Not for this environment."""
+    """The environment does not support it."""
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A unit after the study."""
+class UnitOutcome:
+    """Result of one unit of a study."""
 
     name: str
-    state: State
+    state: UnitState
     seconds: float | None = None
-    """Time spent on it now; None where nothing was left to do or nothing was tried."""
+    """Time spent on the unit in this study; None if it was not run."""
     error: str | None = None
-    """One sentence on why it is not done."""
+    """Why the unit is not done, in one sentence."""
 
     def to_json(self) -> dict[str, Any]:
-        """As `coverset reproduce --json` prints it."""
+        """The record that `coverset reproduce --json` prints."""
         return asdict(self)
 
 
 class StudyReporter(Reporter):
-    """How a study talks to whoever started it. This one is silent."""
+    """Receives the progress of a study. The base class ignores it."""
 
-    def of_unit(self, name: str) -> Reporter:
-        """Who hears of the progress of one unit, where several run side by side."""
+    def unit_reporter(self, name: str) -> Reporter:
+        """The reporter for one unit, used when several units run in parallel."""
         return self
 
-    def unit_finished(self, outcome: Outcome) -> None:
-        """The engine is through with a unit, well or not."""
+    def unit_finished(self, outcome: UnitOutcome) -> None:
+        """Called when the engine has finished with a unit, whether or not it succeeded."""
 
 
-class Engine(abc.ABC):
-    """Runs units so that each comes after those it needs."""
+class StudyEngine(abc.ABC):
+    """Runs units in dependency order."""
 
     @abc.abstractmethod
-    def run(self, units: Sequence[Unit], reporter: StudyReporter) -> list[Outcome]:
-        """Do all that is left, and say what became of every unit, in their order.
+    def run(self, units: Sequence[Unit], reporter: StudyReporter) -> list[UnitOutcome]:
+        """Run the units that are not done and return the outcome of every unit, in the given order.
 
-        Units come in an order in which each stands behind those it needs. A unit that fails stops only those that need
-        it. Where the reporter asks to stop, what is running is left with a checkpoint and nothing new is begun.
+        `units` is sorted so that each unit follows its dependencies. A failed unit stops only the units that depend on
+        it. When the reporter asks to stop, running units save a checkpoint and no further unit starts.
         """
 
 
-class LocalEngine(Engine):
-    """One unit after the other, in this process."""
+class LocalEngine(StudyEngine):
+    """Runs units sequentially in this process."""
 
-    def run(self, units: Sequence[Unit], reporter: StudyReporter) -> list[Outcome]:
-        outcomes: dict[str, Outcome] = {}
+    def run(self, units: Sequence[Unit], reporter: StudyReporter) -> list[UnitOutcome]:
+        outcomes: dict[str, UnitOutcome] = {}
         for unit in units:
-            outcome = settled(unit, outcomes)
+            outcome = find_settled_outcome(unit, outcomes)
             if outcome is None:
-                outcome = Outcome(unit.name, State.TO_DO) if reporter.should_stop() else attempt(unit, reporter)
+                outcome = UnitOutcome(unit.name, UnitState.TO_DO) if reporter.should_stop() else attempt(unit, reporter)
             outcomes[unit.name] = outcome
             reporter.unit_finished(outcome)
         return [*outcomes.values()]
 
 
-def settled(unit: Unit, before: Mapping[str, Outcome]) -> Outcome | None:
-    """The outcome of a unit that there is no need or no way to run; None if it should be run."""
-    if (obstacle := unit.obstacle()) is not None:
-        return Outcome(unit.name, State.NOT_POSSIBLE, error=obstacle)
-    missing = [before[name] for name in unit.needs if before[name].state is not State.DONE]
+def find_settled_outcome(unit: Unit, before: Mapping[str, UnitOutcome]) -> UnitOutcome | None:
+    """The outcome of a unit that is already done or cannot run; None if it should be run."""
+    if (obstacle := unit.find_obstacle()) is not None:
+        return UnitOutcome(unit.name, UnitState.NOT_POSSIBLE, error=obstacle)
+    missing = [before[name] for name in unit.dependencies if before[name].state is not UnitState.DONE]
     if not missing:
-        return _done_or_damaged(unit)
-    if missing[0].state in (State.STOPPED, State.TO_DO):
-        return Outcome(unit.name, State.TO_DO)
-    return Outcome(unit.name, State.SKIPPED, error=f"It needs {missing[0].name}, which is {missing[0].state}.")
+        return _check_files(unit)
+    if missing[0].state in (UnitState.STOPPED, UnitState.TO_DO):
+        return UnitOutcome(unit.name, UnitState.TO_DO)
+    error = f"It depends on {missing[0].name}, which is {missing[0].state}."
+    return UnitOutcome(unit.name, UnitState.SKIPPED, error=error)
 
 
-def _done_or_damaged(unit: Unit) -> Outcome | None:
-    """The outcome of a unit by its files; None if something is left to do."""
+def _check_files(unit: Unit) -> UnitOutcome | None:
+    """The outcome according to the unit's files; None if work is left to do."""
     try:
-        return Outcome(unit.name, State.DONE) if unit.is_done() else None
-    except Exception as failure:  # files of one unit that cannot be read should not stop the others either
-        return Outcome(unit.name, State.FAILED, error=sentence(failure))
+        return UnitOutcome(unit.name, UnitState.DONE) if unit.is_done() else None
+    except Exception as failure:  # unreadable files of one unit must not stop the others
+        return UnitOutcome(unit.name, UnitState.FAILED, error=describe_failure(failure))
 
 
-def attempt(unit: Unit, reporter: Reporter) -> Outcome:
-    """Run one unit; whatever goes wrong with it becomes a sentence."""
+def attempt(unit: Unit, reporter: Reporter) -> UnitOutcome:
+    """Run one unit and turn any exception into an outcome."""
     started = time.monotonic()
     try:
         unit.run(reporter)
-        state, error = State.DONE, None
+        state, error = UnitState.DONE, None
     except Stopped as stopped:
-        state, error = State.STOPPED, str(stopped)
-    except InUse as use:
-        state, error = State.IN_USE, str(use)
-    except Exception as failure:  # whatever it is, the other units of a study of hours should go on
-        state, error = State.FAILED, sentence(failure)
-    return Outcome(unit.name, state, round(max(0.0, time.monotonic() - started), 3), error)
+        state, error = UnitState.STOPPED, str(stopped)
+    except InUseError as use:
+        state, error = UnitState.IN_USE, str(use)
+    except Exception as failure:  # one failed unit must not end a study of several hours
+        state, error = UnitState.FAILED, describe_failure(failure)
+    return UnitOutcome(unit.name, state, round(max(0.0, time.monotonic() - started), 3), error)
 
 
-def sentence(failure: Exception) -> str:
-    """What went wrong, in one line; its kind is named where the message was not written for the user."""
+def describe_failure(failure: Exception) -> str:
+    """The message in one line, preceded by the exception's type unless the message is written for users."""
     words = " ".join(str(failure).split())
     return words if words and isinstance(failure, ValueError | OSError) else f"{type(failure).__name__}: {words}"

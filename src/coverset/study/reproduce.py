@@ -1,4 +1,4 @@
-"""The whole study of the paper: every method in every environment, agents trained with what it made, the evidence."""
+"""The whole study of the paper: for every method and environment generate, certify, train, evaluate and report."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -7,40 +7,40 @@ from pathlib import Path
 from typing import Any
 
 from coverset.pipeline.report import write_report
-from coverset.runs.storage import InUse, lock
-from coverset.study.engine import Engine, LocalEngine, Outcome, State, StudyReporter, sentence
+from coverset.runs.storage import InUseError, lock_file
+from coverset.study.engine import LocalEngine, StudyEngine, StudyReporter, UnitOutcome, UnitState, describe_failure
 from coverset.study.planning import ENVIRONMENTS, METHODS, plan_study
 
 REPORT = "report"
 """Name under which the report appears among the outcomes."""
 LOCK = ".study.tmp"
-"""Locked file in the directory of an experiment for as long as a study works on it."""
+"""File in an experiment's directory that is locked while a study works on the experiment."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """What became of every unit, and where the report is."""
+    """Outcomes of all units, and the path of the report."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[UnitOutcome, ...]
     report: Path | None = None
 
     @property
     def failed(self) -> bool:
-        """Whether something could not be done."""
-        return any(outcome.state is State.FAILED for outcome in self.outcomes)
+        """Whether a unit failed."""
+        return any(outcome.state is UnitState.FAILED for outcome in self.outcomes)
 
     @property
     def in_use(self) -> bool:
-        """Whether another process is at work on a part of it."""
-        return any(outcome.state is State.IN_USE for outcome in self.outcomes)
+        """Whether another process is working on one of the units."""
+        return any(outcome.state is UnitState.IN_USE for outcome in self.outcomes)
 
     @property
     def stopped(self) -> bool:
-        """Whether it was asked to stop before its end."""
-        return any(outcome.state in (State.STOPPED, State.TO_DO) for outcome in self.outcomes)
+        """Whether the study was stopped before its end."""
+        return any(outcome.state in (UnitState.STOPPED, UnitState.TO_DO) for outcome in self.outcomes)
 
     def to_json(self) -> dict[str, Any]:
-        """As `coverset reproduce --json` prints it."""
+        """The record that `coverset reproduce --json` prints."""
         units = [outcome.to_json() for outcome in self.outcomes]
         return {"units": units, "report": None if self.report is None else str(self.report)}
 
@@ -55,12 +55,12 @@ def reproduce(
     out: str | Path = "runs",
     generation: Mapping[str, Any] | None = None,
     training: Mapping[str, Any] | None = None,
-    engine: Engine | None = None,
+    engine: StudyEngine | None = None,
     reporter: StudyReporter | None = None,
 ) -> Study:
     """Generate, certify, train and evaluate for every environment and method, then write the report.
 
-    What is done is skipped, what was stopped or killed goes on where it was: call it again until it is through.
+    Finished units are skipped, and units that were stopped or killed resume: call it again until the study is done.
 
     Args:
       environments: names as for `generate`.
@@ -68,60 +68,60 @@ def reproduce(
       learners: which ad hoc agents are trained with them.
       preset: `fast` or `paper`.
       seeds: as for `generate`.
-      out: everything goes below this directory, where the single commands put it too.
+      out: parent directory of all run directories, named as by the individual commands.
       generation: fields of `GenerateSettings` that replace the preset's, in every environment.
-      training: the same for `TrainSettings`.
-      engine: what runs the units; this process if not given.
-      reporter: how to follow the study.
+      training: fields of `TrainSettings` that replace the preset's, in every environment.
+      engine: runs the units (default: `LocalEngine`, in this process).
+      reporter: receives progress.
     Returns:
-      What became of every unit. Failures are outcomes too; only a study that makes no sense raises ValueError.
+      The outcome of every unit. A failed unit is an outcome; only invalid arguments raise ValueError.
 
     Raises:
-      InUse: another `reproduce` is at work on one of the experiments; then nothing is begun.
+      InUseError: another `reproduce` is working on one of the experiments; nothing is started.
     """
     chosen = {"learners": learners, "preset": preset, "seeds": seeds, "generation": generation, "training": training}
     units = plan_study(environments, methods=methods, out=out, **chosen)
     reporter = reporter or StudyReporter()
     with ExitStack() as stack:
         for place in dict.fromkeys(unit.experiment.directory for unit in units):
-            stack.enter_context(held(place))
+            stack.enter_context(lock_experiment(place))
         study = Study(tuple((engine or LocalEngine()).run(units, reporter)))
-        return study if study.stopped else _reported(study, Path(out), reporter)
+        return study if study.stopped else _add_report(study, Path(out), reporter)
 
 
 @contextmanager
-def held(place: Path) -> Iterator[None]:
-    """Keep other studies out of an experiment. The system lets go however the process ends.
+def lock_experiment(place: Path) -> Iterator[None]:
+    """Lock an experiment against other studies. The operating system releases the lock however the process ends.
 
     Raises:
-      InUse: another study is at work there.
+      InUseError: another study holds the lock.
     """
     path = place / LOCK
     new = [directory for directory in (place, *place.parents) if not directory.exists()]
     place.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:
         try:
-            lock(file)
+            lock_file(file)
         except BlockingIOError as error:
-            raise InUse(
-                f"Another `coverset reproduce` is at work in {place}: wait for it, or stop it. Nothing was begun."
+            raise InUseError(
+                f"Another `coverset reproduce` is working in {place}: wait for it, or stop it. Nothing was started."
             ) from error
         try:
             yield
         finally:
             path.unlink(missing_ok=True)
-            with suppress(OSError):  # those that hold something by now stay
+            with suppress(OSError):  # directories that are no longer empty stay
                 for directory in new:
                     directory.rmdir()
 
 
-def _reported(study: Study, out: Path, reporter: StudyReporter) -> Study:
-    """The study with its report; a report that fails is an outcome like any other."""
+def _add_report(study: Study, out: Path, reporter: StudyReporter) -> Study:
+    """Write the report and add its outcome to the study."""
     path = None
     try:
         path = write_report(out)
-        outcome = Outcome(REPORT, State.DONE)
-    except Exception as failure:  # the study itself is on disk and must be told of
-        outcome = Outcome(REPORT, State.FAILED, error=sentence(failure))
+        outcome = UnitOutcome(REPORT, UnitState.DONE)
+    except Exception as failure:  # the units are on disk, and their outcomes must still be returned
+        outcome = UnitOutcome(REPORT, UnitState.FAILED, error=describe_failure(failure))
     reporter.unit_finished(outcome)
     return Study((*study.outcomes, outcome), path)

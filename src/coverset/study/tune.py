@@ -1,12 +1,12 @@
-"""The alpha of BRDiv and LIPO, tuned as in the paper (Rahman et al. 2024, appendix on hyperparameters).
+"""Tune alpha of BRDiv and LIPO as in the paper (Rahman et al. 2024, appendix on hyperparameters).
 
-The paper runs alpha in {0.1, 0.5, 1, 5, 10} twice each, takes the one whose teammates discover more members of the
-minimum coverage set, and then tries values close to it. Neither that count nor our measure for the rest looks at
+The paper runs alpha in {0.1, 0.5, 1, 5, 10} twice each, takes the value whose teammates discover the most members of
+the minimum coverage set, and then tries values close to it. Neither this criterion nor the tie-breaker below uses
 held-out partners, which must stay unseen until the evaluation.
 
-Differs from the paper: it does not say how ties are broken, nor what to do where the coverage set is not known. There
-we let the populations of all alphas test each other, see `regrets`. "Close" values are the geometric means with the
-neighbours in the grid.
+Differs from the paper: it does not say how ties are broken, nor what to do if the coverage set is unknown. In both
+cases the populations of all alphas are played with each other, see `measure_regrets`. "Close" values are the geometric
+means of the best alpha and its neighbours in the grid.
 """
 
 import math
@@ -19,49 +19,51 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from coverset.checks import at_least, one_of, positive
+from coverset.checks import check_at_least, check_one_of, check_positive
 from coverset.envs.base import Environment
 from coverset.evaluation.conventions import coverage_set
-from coverset.evaluation.cross_play import affordable_trials, cross_play, member_count
+from coverset.evaluation.cross_play import cross_play, limit_trials
 from coverset.partners import read_run
 from coverset.pipeline.generate import check_seeds, run_name
 from coverset.policies.population import Population
-from coverset.reports.records import run_summary
+from coverset.policies.stacked import count_members
+from coverset.reports.records import read_run_summary
 from coverset.runs.directory import RunDirectory
-from coverset.runs.storage import rounded, write_json
+from coverset.runs.storage import round_floats, write_json
 from coverset.settings import GenerateSettings
-from coverset.study.engine import Engine, LocalEngine, Outcome, State, StudyReporter
-from coverset.study.planning import check_out, settings_overrides
+from coverset.study.engine import LocalEngine, StudyEngine, StudyReporter, UnitOutcome, UnitState
+from coverset.study.planning import check_out, parse_overrides
 from coverset.study.units import Experiment, Generation
+from coverset.teammates.registry import method_class
 
 METHODS = ("brdiv", "lipo")
 ALPHAS = (0.1, 0.5, 1.0, 5.0, 10.0)
 SEEDS = (0, 1)
 TUNING_STREAM = 4
-"""Folded into the key, so that judging draws what training and evaluation never draw."""
+"""Folded into the key, so that tuning uses random numbers of its own."""
 TRIALS = 64
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """What the populations of one alpha are worth, means over seeds."""
+    """Results of the populations generated with one alpha, averaged over seeds."""
 
     alpha: float
     coverage_found: float | None
     """Members of the known coverage set."""
     regret: float
-    """What its best responses give away with the teammates of all alphas."""
+    """Coverage regret of its best responses with the teammates of all alphas."""
     self_play: float
     cross_play: float
 
     def rank(self) -> tuple[float, float, float]:
-        """Smallest first: more members found, then less regret, then the smaller alpha."""
+        """Sort key, best first: most members found, then least regret, then smallest alpha."""
         return -(self.coverage_found or 0.0), self.regret, self.alpha
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """The candidates in the order of their alphas, and which to take; failed ones are told of apart."""
+    """Candidates sorted by alpha, and the outcome of each generation unit."""
 
     environment: str
     method: str
@@ -69,25 +71,25 @@ class Tuning:
     seeds: tuple[int, ...]
     coverage_size: int | None
     candidates: tuple[Candidate, ...]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[UnitOutcome, ...]
 
     @property
     def stopped(self) -> bool:
-        """Whether it was asked to stop before all alphas had run."""
-        return any(outcome.state in (State.STOPPED, State.TO_DO) for outcome in self.outcomes)
+        """Whether tuning was stopped before all alphas had run."""
+        return any(outcome.state in (UnitState.STOPPED, UnitState.TO_DO) for outcome in self.outcomes)
 
     @property
-    def failed(self) -> tuple[Outcome, ...]:
-        """Alphas whose training failed."""
-        return tuple(outcome for outcome in self.outcomes if outcome.state in (State.FAILED, State.IN_USE))
+    def failed(self) -> tuple[UnitOutcome, ...]:
+        """Outcomes of the alphas whose generation failed."""
+        return tuple(outcome for outcome in self.outcomes if outcome.state in (UnitState.FAILED, UnitState.IN_USE))
 
     @property
     def chosen(self) -> float | None:
-        """The best alpha; None where none could be trained."""
+        """The best alpha; None if generation failed for every alpha."""
         return min(self.candidates, key=Candidate.rank).alpha if self.candidates else None
 
     def to_json(self) -> dict[str, Any]:
-        """As in `tune.json`."""
+        """The content of `tune.json`."""
         return {
             "env": self.environment,
             "method": self.method,
@@ -111,122 +113,129 @@ def tune(
     preset: str = "fast",
     out: str | Path | None = None,
     generation: Mapping[str, Any] | None = None,
-    engine: Engine | None = None,
+    engine: StudyEngine | None = None,
     reporter: StudyReporter | None = None,
 ) -> Tuning:
-    """Generate with each alpha, choose the best, and look again close to it.
+    """Generate with each alpha of a grid, choose the best, and refine the grid around it.
 
-    Runs that are there already are used, and those that were stopped go on: call it again until it is through.
+    Finished runs are reused, and stopped ones resume: call it again until tuning is done.
 
     Args:
       environment: a name as for `generate`.
       method: `brdiv` or `lipo`.
       alphas: the grid.
       seeds: runs of each alpha.
-      refinements: how often to try the geometric means of the best alpha and its neighbours.
+      refinements: how many times to add the geometric means of the best alpha and its neighbours to the grid.
       preset: `fast` or `paper`.
-      out: where the runs go, `alpha-A/seed-N` each; `runs/tune-ENV-METHOD-PRESET` if not given.
+      out: parent directory of the runs `alpha-A/seed-N` (default: `runs/tune-ENV-METHOD-PRESET`).
       generation: other fields of `GenerateSettings` that replace the preset's.
-      engine: what runs them; this process if not given.
-      reporter: how to follow it.
+      engine: runs the generation units (default: `LocalEngine`, in this process).
+      reporter: receives progress.
     """
-    one_of("method", method, METHODS)
-    check_seeds(seeds)
-    at_least("refinements", refinements, 0)
-    if not alphas:
-        raise ValueError("alphas must hold at least one number, got none.")
-    for alpha in alphas:
-        positive("alpha", alpha)
-    if "alpha" in (generation or {}):
-        raise ValueError("alpha is what is tuned: give --alphas instead of a setting.")
-    overrides = settings_overrides("generation", generation or {}, GenerateSettings)
+    _check_choices(method, alphas, seeds, refinements, generation or {})
+    overrides = parse_overrides("generation", generation or {}, GenerateSettings, method_class(method))
     root = Path(out) if out is not None else Path("runs") / f"tune-{run_name(environment, method, preset)}"
     check_out(root)
-    like = Experiment(environment, method, preset, tuple(seeds), root, overrides)
-    tuning = _run(like, sorted(set(alphas)), engine or LocalEngine(), reporter or StudyReporter())
+    template = Experiment(environment, method, preset, tuple(seeds), root, overrides)
+    engine, reporter = engine or LocalEngine(), reporter or StudyReporter()
+    tuning = _run_grid(template, sorted(set(alphas)), engine, reporter)
     for _ in range(refinements):
         if tuning.stopped or tuning.chosen is None:
             break
-        grid = refined([candidate.alpha for candidate in tuning.candidates], tuning.chosen)
-        closer = _run(like, grid, engine or LocalEngine(), reporter or StudyReporter())
+        grid = refine_grid([candidate.alpha for candidate in tuning.candidates], tuning.chosen)
+        closer = _run_grid(template, grid, engine, reporter)
         tuning = replace(closer, outcomes=(*tuning.failed, *closer.outcomes))
     if not tuning.stopped:
         write_json(root / "tune.json", tuning.to_json())
     return tuning
 
 
-def refined(alphas: Sequence[float], best: float) -> list[float]:
-    """The grid with the geometric means, to two digits, of the best alpha and its neighbours."""
+def _check_choices(
+    method: str, alphas: Sequence[float], seeds: Sequence[int], refinements: int, generation: Mapping[str, Any]
+) -> None:
+    check_one_of("method", method, METHODS)
+    check_seeds(seeds)
+    check_at_least("refinements", refinements, 0)
+    if not alphas:
+        raise ValueError("alphas must hold at least one number, got none.")
+    for alpha in alphas:
+        check_positive("alpha", alpha)
+    if "alpha" in generation:
+        raise ValueError("alpha is what is tuned: give --alphas instead of a setting.")
+
+
+def refine_grid(alphas: Sequence[float], best: float) -> list[float]:
+    """Add the geometric means, to two digits, of the best alpha and its neighbours to the grid."""
     grid = sorted(alphas)
     place = grid.index(best)
     neighbours = grid[max(0, place - 1) : place] + grid[place + 1 : place + 2]
     return sorted({*grid, *(float(f"{math.sqrt(best * other):.2g}") for other in neighbours)})
 
 
-def _run(like: Experiment, alphas: Sequence[float], engine: Engine, reporter: StudyReporter) -> Tuning:
-    """Generate for every alpha of a grid, and judge those that were finished."""
-    experiments = {alpha: _experiment(like, alpha) for alpha in alphas}
+def _run_grid(template: Experiment, alphas: Sequence[float], engine: StudyEngine, reporter: StudyReporter) -> Tuning:
+    """Generate with every alpha of a grid, and compare the finished populations."""
+    experiments = {alpha: _make_experiment(template, alpha) for alpha in alphas}
     units = {alpha: Generation(experiment) for alpha, experiment in experiments.items()}
     for unit in units.values():
         unit.check()
     outcomes = engine.run([*units.values()], reporter)
-    done = {outcome.name for outcome in outcomes if outcome.state is State.DONE}
-    stopped = any(outcome.state in (State.STOPPED, State.TO_DO) for outcome in outcomes)
+    done = {outcome.name for outcome in outcomes if outcome.state is UnitState.DONE}
+    stopped = any(outcome.state in (UnitState.STOPPED, UnitState.TO_DO) for outcome in outcomes)
     finished = {alpha: experiments[alpha] for alpha in alphas if units[alpha].name in done}
-    environment = like.make_environment()
-    candidates = () if stopped or not finished else judge(environment, finished)
+    environment = template.make_environment()
+    candidates = () if stopped or not finished else compare_candidates(environment, finished)
     size = len(coverage_set(environment)) if environment.convention_payoffs else None
-    return Tuning(like.environment, like.method, like.preset, like.seeds, size, candidates, tuple(outcomes))
+    t = template
+    return Tuning(t.environment, t.method, t.preset, t.seeds, size, candidates, tuple(outcomes))
 
 
-def _experiment(like: Experiment, alpha: float) -> Experiment:
-    settings = {**like.generation, "alpha": float(alpha)}
-    place = like.directory / f"alpha-{alpha:g}"
-    return Experiment(like.environment, like.method, like.preset, like.seeds, place, settings)
+def _make_experiment(template: Experiment, alpha: float) -> Experiment:
+    settings = {**template.generation, "alpha": float(alpha)}
+    return replace(template, directory=template.directory / f"alpha-{alpha:g}", generation=settings)
 
 
-def judge(environment: Environment, experiments: Mapping[float, Experiment]) -> tuple[Candidate, ...]:
-    """Compare the finished populations of several alphas."""
+def compare_candidates(environment: Environment, experiments: Mapping[float, Experiment]) -> tuple[Candidate, ...]:
+    """A candidate for each alpha, from its finished populations."""
     summaries: dict[float, list[dict[str, Any]]] = {}
     populations: dict[float, list[Population]] = {}
     for alpha, experiment in experiments.items():
         places = [experiment.seed_directory(seed) for seed in experiment.seeds]
-        summaries[alpha] = [run_summary(RunDirectory(place)) for place in places]
+        summaries[alpha] = [read_run_summary(RunDirectory(place)) for place in places]
         populations[alpha] = [read_run(place).population for place in places]
-    given_away = regrets(environment, populations)
-    return tuple(_candidate(alpha, summaries[alpha], given_away[alpha]) for alpha in experiments)
+    regrets = measure_regrets(environment, populations)
+    return tuple(_make_candidate(alpha, summaries[alpha], regrets[alpha]) for alpha in experiments)
 
 
-def _candidate(alpha: float, summaries: list[dict[str, Any]], regret: float) -> Candidate:
+def _make_candidate(alpha: float, summaries: list[dict[str, Any]], regret: float) -> Candidate:
     known = summaries[0]["coverage_size"] is not None
     returns = np.array([summary["cross_play"] for summary in summaries])
     own = np.eye(returns.shape[-1], dtype=bool)
     return Candidate(
         alpha=alpha,
         coverage_found=float(np.mean([summary["coverage_found"] for summary in summaries])) if known else None,
-        regret=rounded(regret),
-        self_play=rounded(returns[:, own].mean()),
-        cross_play=rounded(returns[:, ~own].mean()),
+        regret=round_floats(regret),
+        self_play=round_floats(returns[:, own].mean()),
+        cross_play=round_floats(returns[:, ~own].mean()),
     )
 
 
-def regrets(environment: Environment, populations: Mapping[float, list[Population]]) -> dict[float, float]:
-    """What the best responses of each alpha give away with the teammates that all alphas have found.
+def measure_regrets(environment: Environment, populations: Mapping[float, list[Population]]) -> dict[float, float]:
+    """Coverage regret of each alpha's best responses with the teammates of all alphas.
 
         regret = mean over populations p of the alpha, and over all teammates j, of  max_k R_kj - max_{i in p} R_ij
 
-    with k over the best responses of every population: a population with a good answer to every teammate that anybody
-    found has regret 0. It can only be blamed for conventions that some alpha discovered.
+    where k runs over the best responses of every population. Regret is 0 if the population best-responds to every
+    teammate found; conventions that no alpha discovers do not count.
     """
     everybody = [population for group in populations.values() for population in group]
     teammates = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *(one.teammates for one in everybody))
     best = []
     for number, population in enumerate(everybody):
         key = jax.random.fold_in(jax.random.key(TUNING_STREAM), number)
-        pairs = member_count(population.best_responses) * member_count(teammates)
-        trials = affordable_trials(TRIALS, environment.horizon, pairs=pairs)
+        pairs = count_members(population.best_responses) * count_members(teammates)
+        trials = limit_trials(TRIALS, environment.horizon, pairs=pairs)
         played = cross_play(key, environment, population.best_responses, teammates, trials=trials)
         best.append(np.asarray(played.returns).mean(axis=(2, 3)).max(axis=0))
-    given_away = (np.max(best, axis=0) - np.array(best)).mean(axis=1)
-    groups = np.split(given_away, np.cumsum([len(group) for group in populations.values()])[:-1])
+    regrets = (np.max(best, axis=0) - np.array(best)).mean(axis=1)
+    groups = np.split(regrets, np.cumsum([len(group) for group in populations.values()])[:-1])
     return {alpha: float(group.mean()) for alpha, group in zip(populations, groups, strict=True)}

@@ -1,7 +1,7 @@
 """Units of work of a study: what `generate`, `certify`, `train` and `evaluate` do for one environment and method.
 
-A unit is plain data, so that it can be sent to another process, and knows by files alone whether it is done: whoever
-runs it, however often it is stopped or killed, it goes on from what is on disk.
+A unit is plain data that can be sent to another process. Its state is in its files alone, so any process can resume it
+after it was stopped or killed.
 
 OUT/ENV-METHOD-PRESET/seed-N/                                  generation
                              certificate.json                  certification
@@ -11,10 +11,13 @@ OUT/ENV-METHOD-PRESET/seed-N/                                  generation
 
 import abc
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from coverset.adhoc.learner import FittedLearner
+from coverset.adhoc.registry import agent_folder, learner_class
+from coverset.adhoc.trainer import training_schedule
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
@@ -26,46 +29,52 @@ from coverset.pipeline.evaluate import EVALUATION_FILE, default_trials, evaluate
 from coverset.pipeline.generate import Plan, generate, make_plan
 from coverset.pipeline.loop import Reporter, Stopped
 from coverset.pipeline.train import AgentPlan, train
-from coverset.presets import train_settings
+from coverset.presets import resolve_training
 from coverset.runs.directory import AgentDirectory, RunDirectory
 from coverset.runs.storage import DamagedFile, read_json
 from coverset.settings import TrainSettings
-from coverset.study import speeds
+from coverset.study import time_estimates
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One environment and one method with all their seeds: everything that decides what the units write."""
+    """One environment and method with all seeds: everything that determines what the units write."""
 
     environment: str
     method: str
     preset: str
     seeds: tuple[int, ...]
     directory: Path
-    """Where its `seed-N` directories are; its last part is the experiment's name."""
+    """Parent of the `seed-N` directories; its last part is the experiment's name."""
     generation: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of `GenerateSettings` that replace the preset's."""
+    """Fields of `GenerateSettings` and of the method that replace the preset's."""
     training: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of `TrainSettings` that replace the preset's."""
+    """Fields of `TrainSettings` that replace the preset's, and fields of learners."""
 
     @property
     def name(self) -> str:
         return self.directory.name
 
     def make_environment(self) -> Environment:
-        """The environment itself."""
+        """Make the environment."""
         return registry.make(self.environment)
 
     def plan(self) -> Plan:
-        """The plan of its generation, checked."""
+        """The checked plan of teammate generation."""
         return make_plan(self.environment, method=self.method, preset=self.preset, **self.generation)
 
-    def agent_settings(self) -> TrainSettings:
-        """The settings of its agents, checked."""
-        return train_settings(self.environment, self.preset, **self.training)
+    def training_of(self, learner: str) -> dict[str, Any]:
+        """Those of the `training` settings that this learner has."""
+        known = {field.name for owner in (TrainSettings, learner_class(learner)) for field in fields(owner)}  # pyright: ignore[reportArgumentType]
+        return {name: value for name, value in self.training.items() if name in known}
+
+    def agent_plan(self, learner: str) -> AgentPlan:
+        """The checked plan of agent training."""
+        settings, chosen = resolve_training(self.environment, learner, self.preset, **self.training_of(learner))
+        return AgentPlan(self.environment, self.make_environment(), chosen, self.preset, settings)
 
     def seed_directory(self, seed: int) -> Path:
-        """Where one seed lives."""
+        """The run directory of one seed."""
         return self.directory / f"seed-{seed}"
 
 
@@ -78,63 +87,63 @@ class Unit(abc.ABC):
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """The experiment's name and what is done with it."""
+        """The experiment's name and the command, such as `matrix-lbrdiv-fast/certify`."""
 
     @property
-    def needs(self) -> tuple[str, ...]:
-        """Names of the units that must be done before."""
+    def dependencies(self) -> tuple[str, ...]:
+        """Names of the units that must be done first."""
         return ()
 
-    def obstacle(self) -> str | None:
-        """Why this can never be done for this environment, in a sentence; None where it can."""
+    def find_obstacle(self) -> str | None:
+        """One sentence on why the unit is impossible in this environment; None if it is possible."""
         return None
 
     def check(self) -> None:
-        """Raise ValueError if its settings are bad, or its place holds the work of other settings."""
+        """Raise ValueError if the settings are invalid, or a run directory holds a run with different settings."""
         self.experiment.plan()
 
     @abc.abstractmethod
     def seeds_left(self) -> list[int]:
-        """Seeds that are not done, by their files."""
+        """Seeds that are not done according to their files."""
 
     def is_done(self) -> bool:
         """Whether all seeds are done."""
         return not self.seeds_left()
 
     def has_begun(self) -> bool:
-        """Whether some of the work is there to go on from."""
+        """Whether some of the work is done."""
         return len(self.seeds_left()) < len(self.experiment.seeds)
 
     @abc.abstractmethod
     def run(self, reporter: Reporter) -> None:
-        """Do what is left. Raises `Stopped` where the reporter asked for it."""
+        """Do the remaining work; raises `Stopped` if the reporter asks to stop."""
 
     @abc.abstractmethod
     def seconds_left(self) -> float | None:
-        """A guess of how long that takes; None where nothing comparable has been measured."""
+        """Estimated time of the remaining work; None if no comparable run has been measured."""
 
-    def one_by_one(self, reporter: Reporter) -> Iterator[int]:
-        """The seeds that are left, until the reporter asks to stop."""
+    def iterate_seeds_left(self, reporter: Reporter) -> Iterator[int]:
+        """Yield the remaining seeds; raises `Stopped` if the reporter asks to stop."""
         for seed in self.seeds_left():
             if reporter.should_stop():
-                raise Stopped(f"Stopped before seed {seed}; the others are kept.")
+                raise Stopped(f"Stopped before seed {seed}; results of earlier seeds are kept.")
             yield seed
 
-    def for_seeds_left(self, seconds: float | None) -> float | None:
-        """Time for all seeds that are left, if each takes so long."""
+    def scale_by_seeds_left(self, seconds: float | None) -> float | None:
+        """Time for all remaining seeds, given the seconds per seed."""
         return None if seconds is None else seconds * len(self.seeds_left())
 
 
-class Learning(Unit):
-    """What the two kinds of training share: a run directory for each seed, and checkpoints to go on from."""
+class ResumableUnit(Unit):
+    """A unit that trains: each seed has a run directory with checkpoints to resume from."""
 
     @abc.abstractmethod
     def run_directory(self, seed: int) -> RunDirectory:
-        """Where one seed's training is."""
+        """The run directory of one seed's training."""
 
     @abc.abstractmethod
     def config(self, seed: int) -> dict[str, Any]:
-        """What its `config.json` must hold."""
+        """The expected content of the seed's `config.json`."""
 
     def check(self) -> None:
         for seed in self.experiment.seeds:
@@ -147,13 +156,13 @@ class Learning(Unit):
         return any(self.run_directory(seed).checkpoints() for seed in self.experiment.seeds)
 
     def steps_left(self, chunks: int, steps_per_chunk: int) -> int:
-        """Environment steps that are left over all seeds, each of `chunks` chunks in all."""
+        """Remaining environment steps over all seeds, each of which trains for `chunks` chunks."""
         done = (max(self.run_directory(seed).checkpoints(), default=0) for seed in self.seeds_left())
         return sum(chunks - chunk for chunk in done) * steps_per_chunk
 
 
-class Generation(Learning):
-    """Teammates of every seed."""
+class Generation(ResumableUnit):
+    """Generates the teammates of every seed."""
 
     @property
     def name(self) -> str:
@@ -171,15 +180,17 @@ class Generation(Learning):
         generate(e.environment, **chosen, resume=True, reporter=reporter, **e.generation)
 
     def seconds_left(self) -> float | None:
-        e, settings = self.experiment, self.experiment.plan().settings
-        steps = self.steps_left(settings.num_chunks, settings.steps_per_chunk)
-        measured = speeds.recorded_speed(e.directory, e.environment, e.preset)
-        return speeds.seconds(steps, measured or speeds.GENERATION.get((e.environment, e.preset)))
+        e, schedule = self.experiment, self.experiment.plan().trainer.schedule
+        steps = self.steps_left(schedule.num_chunks, schedule.steps_per_chunk)
+        measured = time_estimates.find_recorded_speed(e.directory, e.environment, e.preset)
+        return time_estimates.estimate_seconds(
+            steps, measured or time_estimates.GENERATION_STEPS_PER_SECOND.get((e.environment, e.preset))
+        )
 
 
 @dataclass(frozen=True)
-class Training(Learning):
-    """An ad hoc agent for the teammates of every seed."""
+class Training(ResumableUnit):
+    """Trains an ad hoc agent with the teammates of every seed."""
 
     learner: str
 
@@ -188,47 +199,47 @@ class Training(Learning):
         return f"{self.experiment.name}/{self.learner}/train"
 
     @property
-    def needs(self) -> tuple[str, ...]:
+    def dependencies(self) -> tuple[str, ...]:
         return (Generation(self.experiment).name,)
 
     def run_directory(self, seed: int) -> RunDirectory:
-        return AgentDirectory(self.experiment.seed_directory(seed) / self.learner)
+        return AgentDirectory(self.experiment.seed_directory(seed) / agent_folder(self.learner))
 
     def config(self, seed: int) -> dict[str, Any]:
-        e, generation = self.experiment, self.experiment.plan()
-        chosen = (self.learner, e.preset, e.agent_settings(), 0, ("teammates",))
-        plan = AgentPlan(e.environment, generation.environment, *chosen)
-        return plan.config(seed, generation.config(seed))
+        return self.experiment.agent_plan(self.learner).config(seed, self.experiment.plan().config(seed))
 
     def run(self, reporter: Reporter) -> None:
         e = self.experiment
         chosen = {"learner": self.learner, "preset": e.preset, "seeds": e.seeds}
-        train(e.directory, **chosen, resume=True, reporter=reporter, **e.training)
+        train(e.directory, **chosen, resume=True, reporter=reporter, **e.training_of(self.learner))
 
     def seconds_left(self) -> float | None:
-        e, settings = self.experiment, self.experiment.agent_settings()
-        if self.learner == "plastic":
-            return self.for_seeds_left(speeds.PLASTIC_SECONDS)
-        partners = e.plan().settings.population_size
-        steps = self.steps_left(settings.num_chunks(partners), settings.steps_per_chunk(partners))
-        measured = speeds.recorded_speed(e.directory, e.environment, e.preset, self.learner)
-        return speeds.seconds(steps, measured or speeds.TRAINING.get((e.environment, e.preset)))
+        e, plan = self.experiment, self.experiment.agent_plan(self.learner)
+        if isinstance(plan.learner, FittedLearner):
+            return self.scale_by_seeds_left(time_estimates.FITTING_SECONDS)
+        schedule = training_schedule(plan.settings, e.plan().settings.population_size)
+        steps = self.steps_left(schedule.num_chunks, schedule.steps_per_chunk)
+        folder = agent_folder(self.learner)
+        measured = time_estimates.find_recorded_speed(e.directory, e.environment, e.preset, folder)
+        return time_estimates.estimate_seconds(
+            steps, measured or time_estimates.TRAINING_STEPS_PER_SECOND.get((e.environment, e.preset))
+        )
 
 
 class Certification(Unit):
-    """The exact solution around the teammates of every seed."""
+    """Certifies the population of every seed."""
 
     @property
     def name(self) -> str:
         return f"{self.experiment.name}/certify"
 
     @property
-    def needs(self) -> tuple[str, ...]:
+    def dependencies(self) -> tuple[str, ...]:
         return (Generation(self.experiment).name,)
 
-    def obstacle(self) -> str | None:
+    def find_obstacle(self) -> str | None:
         if self.experiment.make_environment().initial_states() is None:
-            return f"{self.experiment.environment} does not know the distribution of its resets."
+            return f"{self.experiment.environment} does not define the distribution of its initial states."
         return None
 
     def seeds_left(self) -> list[int]:
@@ -236,16 +247,16 @@ class Certification(Unit):
         return [seed for seed in e.seeds if not (e.seed_directory(seed) / CERTIFICATE_FILE).is_file()]
 
     def run(self, reporter: Reporter) -> None:
-        for seed in self.one_by_one(reporter):
+        for seed in self.iterate_seeds_left(reporter):
             certify_runs(self.experiment.directory, seeds=[seed])
 
     def seconds_left(self) -> float | None:
-        return self.for_seeds_left(speeds.CERTIFICATION_SECONDS.get(self.experiment.environment))
+        return self.scale_by_seeds_left(time_estimates.CERTIFICATION_SECONDS.get(self.experiment.environment))
 
 
 @dataclass(frozen=True)
 class Evaluation(Unit):
-    """Every seed's agent with the held-out heuristics, or with the teammates of other seeds where there are none."""
+    """Evaluates every seed's agent with the held-out heuristics, or with teammates of other seeds if there are none."""
 
     learner: str
 
@@ -254,10 +265,10 @@ class Evaluation(Unit):
         return f"{self.experiment.name}/{self.learner}/evaluate"
 
     @property
-    def needs(self) -> tuple[str, ...]:
+    def dependencies(self) -> tuple[str, ...]:
         return (Training(self.experiment, self.learner).name,)
 
-    def obstacle(self) -> str | None:
+    def find_obstacle(self) -> str | None:
         e = self.experiment
         if len(e.seeds) == 1 and not heuristics(e.make_environment()):
             return f"{e.environment} has no held-out heuristics, and the study has no other seeds to play with."
@@ -267,29 +278,29 @@ class Evaluation(Unit):
         return [seed for seed in self.experiment.seeds if not self._is_evaluated(seed)]
 
     def _is_evaluated(self, seed: int) -> bool:
-        """Whether there is an evaluation of this study's kind: somebody may have made one with other partners."""
-        agent = self.experiment.seed_directory(seed) / self.learner
+        """Whether an evaluation with the default partners exists; the user may have run one with other partners."""
+        agent = self.experiment.seed_directory(seed) / agent_folder(self.learner)
         if not (agent / EVALUATION_FILE).is_file() or not (agent / AGENT_FILE).is_file():
             return False
         try:
             record = read_json(agent / EVALUATION_FILE)
             found = (record["trials"], record["episodes"], [*record["partners"]])
         except (DamagedFile, KeyError, TypeError):
-            return False  # it is quicker measured again than repaired
+            return False  # measure again
         partners = self._default_partners(seed)
         trials = default_trials(self.experiment.make_environment(), EPISODES, len(partners))
         return found == (trials, EPISODES, partners)
 
     def _default_partners(self, seed: int) -> list[str]:
-        """Whom `evaluate` meets if nobody says, by name."""
+        """Names of the default partners of `evaluate`."""
         e = self.experiment
         if held_out := heuristics(e.make_environment()):
             return [*held_out]
         return partner_titles(OTHER_SEEDS, len(other_seeds(e.seed_directory(seed))) * e.plan().settings.population_size)
 
     def run(self, reporter: Reporter) -> None:
-        for seed in self.one_by_one(reporter):
+        for seed in self.iterate_seeds_left(reporter):
             evaluate(self.experiment.directory, learner=self.learner, seeds=[seed])
 
     def seconds_left(self) -> float | None:
-        return self.for_seeds_left(speeds.EVALUATION_SECONDS.get(self.experiment.environment))
+        return self.scale_by_seeds_left(time_estimates.EVALUATION_SECONDS.get(self.experiment.environment))

@@ -11,57 +11,107 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from coverset.envs.base import Environment, autoreset
 from coverset.learning.losses import log_probabilities, sample_actions
 from coverset.learning.vectorised import over_grid
-from coverset.policies.networks import MLP
+from coverset.policies.network import Network, clear_memory, initial_memories
+from coverset.teammates.method import Prefix
 from coverset.teammates.networks import Networks
 from coverset.teammates.pair_grid import PairGrid
-from coverset.types import Outcome, PairMatrix, PRNGKey, PyTree
+from coverset.teammates.prefixes import (
+    continue_prefixes,
+    draw_prefixes,
+    gather_prefix_networks,
+    play_prefixes,
+    start_prefixes,
+)
+from coverset.types import Outcome, PRNGKey, PyTree
+
+
+class Memories(NamedTuple):
+    """What recurrent policies remember of the episodes under way; nothing, where networks have no memory."""
+
+    best_responses: PyTree
+    """[R, B]."""
+    teammates: PyTree
+    """[C, D]: grouped by teammate."""
 
 
 class Playing(NamedTuple):
-    """Episodes under way on the grid; axes [K, B]."""
+    """Episodes under way on the grid; axes [R, B]."""
 
     env_states: PyTree
-    returns: Float[Array, "K B"]
-    """Undiscounted return so far."""
+    returns: Float[Array, "R B"]
+    """Undiscounted return so far, of the steps that are data."""
+    fresh: Bool[Array, "R B"]
+    """Whether an episode starts."""
+    memories: Memories
+    prefixes: PyTree
+    """`PrefixPlay`, where episodes begin with another pair; else nothing."""
 
 
 class Steps(NamedTuple):
-    """A rollout over the grid; axes [T, K, B], with two seats where both matter."""
+    """A rollout over the grid; axes [T, R, B], with two seats where both matter."""
 
-    observations: Float[Array, "*t K B 2 d"]
-    actions: Int[Array, "*t K B 2"]
-    log_p: Float[Array, "*t K B 2"]
-    reward: Float[Array, "*t K B"]
-    terminated: Bool[Array, "*t K B"]
-    truncated: Bool[Array, "*t K B"]
-    final_observations: Float[Array, "*t K B 2 d"]
+    observations: Float[Array, "*t R B 2 d"]
+    actions: Int[Array, "*t R B 2"]
+    log_p: Float[Array, "*t R B 2"]
+    reward: Float[Array, "*t R B"]
+    terminated: Bool[Array, "*t R B"]
+    truncated: Bool[Array, "*t R B"]
+    final_observations: Float[Array, "*t R B 2 d"]
     """Observations of the state that the step led to, before any reset."""
+    fresh: Bool[Array, "*t R B"]
+    """Whether an episode starts with this step."""
+    is_data: Bool[Array, "*t R B"] | None
+    """Whether the cell's own pair plays, where episodes begin with another pair; None where everything is data."""
 
 
 class Tally(NamedTuple):
     """Sums over the episodes that ended."""
 
-    episodes: PairMatrix
-    returns: PairMatrix
-    conventions: Float[Array, "2 K c"]
+    episodes: Float[Array, "*u R C"]
+    returns: Float[Array, "*u R C"]
+    conventions: Float[Array, "*u 2 K c"]
     """How often best response i (first) and teammate i followed each convention in their self-play."""
 
 
-Logits: TypeAlias = tuple[Float[Array, "K B a0"], Float[Array, "K B a1"]]
+Logits: TypeAlias = tuple[Float[Array, "R B a0"], Float[Array, "R B a1"]]
 """Of both seats' actions in every environment of the grid."""
 
 
-def grid_logits(networks: Networks, grid: PairGrid, observations: Float[Array, "K B 2 d"]) -> Logits:
+def grid_logits(
+    networks: Networks, grid: PairGrid, observations: Float[Array, "R B 2 d"], memories: Memories
+) -> tuple[Logits, Memories]:
     """Two batched products: all best responses on their rows, all teammates on their columns."""
-    rows = jax.vmap(MLP.__call__)(networks.best_responses, observations[:, :, 0])
-    columns = jax.vmap(MLP.__call__)(networks.teammates, grid.by_teammate(observations[:, :, 1]))
-    return rows, grid.by_teammate(columns)
+    rows, row_memory = _step_members(networks.best_responses, observations[:, :, 0], memories.best_responses)
+    seen = grid.by_teammate(observations[:, :, 1])
+    columns, column_memory = _step_members(networks.teammates, seen, memories.teammates)
+    return (rows, grid.by_best_response(columns)), Memories(row_memory, column_memory)
 
 
-def start_playing(key: PRNGKey, environment: Environment, grid: PairGrid) -> Playing:
+def _step_members(networks: Network, observations: Float[Array, "K n d"], memory: PyTree) -> tuple[Array, PyTree]:
+    """Every member of a population acts in its own environments."""
+    return jax.vmap(type(networks).step)(networks, observations, memory)
+
+
+def start_playing(
+    key: PRNGKey, environment: Environment, grid: PairGrid, networks: Networks, prefix: Prefix | None = None
+) -> Playing:
     """A fresh episode in every environment of the grid."""
-    shape = (grid.population_size, grid.row_size)
-    return Playing(over_grid(environment.reset)(jax.random.split(key, shape)), jnp.zeros(shape))
+    shape = (grid.rows, grid.row_size)
+    prefixes = () if prefix is None else start_prefixes(key, environment, grid, networks, prefix)
+    return Playing(
+        env_states=over_grid(environment.reset)(jax.random.split(key, shape)),
+        returns=jnp.zeros(shape),
+        fresh=jnp.ones(shape, bool),
+        memories=_initial_memories(networks, grid),
+        prefixes=prefixes,
+    )
+
+
+def _initial_memories(networks: Networks, grid: PairGrid) -> Memories:
+    return Memories(
+        initial_memories(networks.best_responses, grid.rows, grid.row_size),
+        initial_memories(networks.teammates, grid.columns, grid.column_size),
+    )
 
 
 def collect(
@@ -72,61 +122,101 @@ def collect(
     playing: Playing,
     *,
     length: int,
-    act: Callable[..., Logits] = grid_logits,
+    prefix: Prefix | None = None,
+    act: Callable[..., tuple[Logits, Memories]] = grid_logits,
 ) -> tuple[Steps, Tally, Playing]:
-    """Play `length` steps in every environment; `act` computes what `grid_logits` does.
+    """Play some steps in every environment.
 
     All random numbers and fresh starts are drawn in one go: a draw per step would cost more than the step.
+
+    Args:
+      key: of the random numbers.
+      environment: the game.
+      grid: who plays with whom.
+      networks: of all policies.
+      playing: the episodes under way.
+      length: number of steps.
+      prefix: who plays the first steps of episodes, where that is another pair.
+      act: computes what `grid_logits` does.
     """
-    shape = (length, grid.population_size, grid.row_size)
+    shape = (length, grid.rows, grid.row_size)
     action_key, reset_key, step_key = jax.random.split(key, 3)
     draws = (
         jax.random.uniform(action_key, (*shape, 2)),
         jax.vmap(over_grid(environment.reset))(jax.random.split(reset_key, shape)),
         jax.random.split(step_key, shape),
+        None if prefix is None else draw_prefixes(key, environment, grid, prefix, length),
     )
+    gathered = None if prefix is None else gather_prefix_networks(networks, prefix)
 
     def play(playing: Playing, draw) -> tuple[Playing, tuple[Steps, Tally]]:
-        uniforms, fresh_states, step_keys = draw
-        step, outcome = _play_step(environment, partial(act, networks, grid), playing.env_states, uniforms, step_keys)
-        returns = playing.returns + step.reward
-        tally = _tally(environment, grid, outcome, returns)
-        going_on = ~(step.terminated | step.truncated)
-        return Playing(over_grid(autoreset)(outcome, fresh_states), returns * going_on), (step, tally)
+        uniforms, fresh_states, step_keys, prefix_draws = draw
+        observations = over_grid(environment.observe)(playing.env_states)
+        logits, memories = act(networks, grid, observations, playing.memories)
+        actions = jnp.stack([sample_actions(logits[seat], uniforms[:, :, seat]) for seat in (0, 1)], axis=-1)
+        prefixes, is_data = playing.prefixes, None
+        if gathered is not None:
+            is_data = prefixes.clock >= prefixes.switch
+            actions, prefixes = play_prefixes(gathered, grid, prefixes, prefix_draws, observations, actions)
+        step, outcome = _take_step(environment, playing, observations, logits, actions, step_keys, is_data)
+        returns = playing.returns + (step.reward if is_data is None else step.reward * is_data)
+        ended = step.terminated | step.truncated
+        following = Playing(
+            env_states=over_grid(autoreset)(outcome, fresh_states),
+            returns=returns * ~ended,
+            fresh=ended,
+            memories=_clear_memories(memories, networks, grid, ended),
+            prefixes=() if gathered is None else continue_prefixes(prefixes, networks, grid, prefix_draws, ended),
+        )
+        return following, (step, _tally(environment, grid, outcome, returns))
 
     playing, (steps, tallies) = jax.lax.scan(play, playing, draws)
     return steps, jax.tree.map(lambda x: x.sum(axis=0), tallies), playing
 
 
-def _play_step(
+def _clear_memories(memories: Memories, networks: Networks, grid: PairGrid, ended: Bool[Array, "R B"]) -> Memories:
+    """Policies forget an episode when it ends."""
+    initial = _initial_memories(networks, grid)
+    return Memories(
+        clear_memory(memories.best_responses, initial.best_responses, ended),
+        clear_memory(memories.teammates, initial.teammates, grid.by_teammate(ended)),
+    )
+
+
+def _take_step(
     environment: Environment,
-    act: Callable[..., Logits],
-    env_states: PyTree,
-    uniforms: Float[Array, "K B 2"],
-    keys: Key[Array, "K B"],
+    playing: Playing,
+    observations: Float[Array, "R B 2 d"],
+    logits: Logits,
+    actions: Int[Array, "R B 2"],
+    keys: Key[Array, "R B"],
+    is_data: Bool[Array, "R B"] | None,
 ) -> tuple[Steps, Outcome]:
-    observations = over_grid(environment.observe)(env_states)
-    logits = act(observations)
-    actions = [sample_actions(logits[seat], uniforms[:, :, seat]) for seat in (0, 1)]
-    log_p = [log_probabilities(logits[seat], actions[seat]) for seat in (0, 1)]
-    joint = jnp.stack(actions, axis=-1)
-    outcome = over_grid(environment.step)(keys, env_states, joint)
+    outcome = over_grid(environment.step)(keys, playing.env_states, actions)
+    log_p = [log_probabilities(logits[seat], actions[:, :, seat]) for seat in (0, 1)]
     step = Steps(
         observations=observations,
-        actions=joint,
+        actions=actions,
         log_p=jnp.stack(log_p, axis=-1),
         reward=outcome.reward,
         terminated=outcome.terminated,
         truncated=outcome.truncated,
         final_observations=over_grid(environment.observe)(outcome.state),
+        fresh=playing.fresh,
+        is_data=is_data,
     )
     return step, outcome
 
 
-def _tally(environment: Environment, grid: PairGrid, outcome: Outcome, returns: Float[Array, "K B"]) -> Tally:
+def _tally(environment: Environment, grid: PairGrid, outcome: Outcome, returns: Float[Array, "R B"]) -> Tally:
     ended = (outcome.terminated | outcome.truncated).astype(jnp.float32)
     in_self_play = ended * (grid.best_responses() == grid.teammates())
     num_conventions = len(environment.conventions) + 1
-    followed = [over_grid(partial(environment.convention, seat=seat))(outcome.state) for seat in (0, 1)]
-    counts = [jnp.einsum("kb,kbc->kc", in_self_play, jax.nn.one_hot(index, num_conventions)) for index in followed]
-    return Tally(grid.cell_sums(ended), grid.cell_sums(ended * returns), jnp.stack(counts))
+    size = max(grid.rows, grid.columns)
+
+    def count(seat: int) -> Float[Array, "K c"]:
+        followed = over_grid(partial(environment.convention, seat=seat))(outcome.state)
+        counts = jnp.einsum("rb,rbc->rc", in_self_play, jax.nn.one_hot(followed, num_conventions))
+        return jnp.pad(counts, ((0, size - grid.rows), (0, 0)))
+
+    return Tally(grid.cell_sums(ended), grid.cell_sums(ended * returns), jnp.stack([count(0), count(1)]))

@@ -1,42 +1,164 @@
-"""What a teammate generation method is: a rule for the K x K matrix of pair weights.
+"""What a teammate generation method is.
 
-Every method maximises sum_ij w_ij R_ij over the K best responses (rows i) and K teammates (columns j), where R_ij is
-the expected return of best response i with teammate j (the paper's R_{i,-j}). The methods differ only in w and in how
-w moves with the returns, so that is all a method may say. The diagonal is self-play, the rest cross-play.
+Every method maximises sum_ij w_ij R_ij over best responses (rows i) and teammates (columns j) on the pair grid, where
+R_ij is the expected return of best response i with teammate j (the paper's R_{i,-j}). Many methods are no more than
+their weights and how those move with the returns: `init`, `weights`, `update`. The other methods of the interface have
+defaults that do nothing: a bonus per step, a loss per batch with parameters of its own, frozen policies, episodes that
+begin with another pair, a grid that is not square.
 """
 
 import abc
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Float, Int
 
-from coverset.types import PairMatrix, PyTree
+from coverset.types import PairMatrix, PRNGKey, PyTree, Scalar
+
+if TYPE_CHECKING:
+    from coverset.envs.base import Environment
+    from coverset.policies.population import Population
+    from coverset.settings import GenerateSettings
+    from coverset.teammates.collect import Steps
+    from coverset.teammates.networks import Networks
+    from coverset.teammates.pair_grid import PairGrid
+    from coverset.teammates.ppo import Batch, Logits
 
 
-class PairWeightRule(abc.ABC):
-    """A method. Implementations are frozen dataclasses of plain numbers, so they are static under `jit`."""
+class World(NamedTuple):
+    """What stays the same for a whole run."""
+
+    environment: "Environment"
+    settings: "GenerateSettings"
+    rows: int
+    """Number of best responses."""
+    columns: int
+    """Number of teammates."""
+
+
+class Rollout(NamedTuple):
+    """What a method may look at before advantages are estimated."""
+
+    world: World
+    grid: "PairGrid"
+    """Who plays with whom in which environment."""
+    steps: "Steps"
+    networks: "Networks"
+    """All networks that took part."""
+    progress: Scalar
+    """How far the run has come, from 0 to 1."""
+
+
+class Seen(NamedTuple):
+    """What a method may look at after an update."""
+
+    world: World
+    update: Int[Array, ""]
+    """Number of this update, from 0."""
+    progress: Scalar
+    """How far the run has come, from 0 to 1."""
+    pair_values: Float[Array, "R C"]
+    """The critic's estimate of every pair's discounted return."""
+    steps: "Steps"
+    """The rollout that the update has learned from."""
+    networks: "Networks"
+    """All networks after it."""
+    restarted: Bool[Array, "K"]
+    """Pairs that restart with fresh networks; none on a grid that is not square."""
+
+
+class PairWeights(NamedTuple):
+    """Weights of the pairs' returns in the objective of best responses and, if they differ, of teammates."""
+
+    best_responses: Float[Array, "R C"]
+    teammates: Float[Array, "R C"]
+
+
+class Frozen(NamedTuple):
+    """Policies that do not learn."""
+
+    best_responses: Bool[Array, "R"]
+    teammates: Bool[Array, "C"]
+
+
+class Prefix(NamedTuple):
+    """Episodes whose first steps are played by another pair; only what follows the switch is data.
+
+    An episode of cell (i, j) begins with best response `best_responses[i, j]` and teammate `teammates[i, j]`, and
+    switches to i and j before a step that is drawn uniformly from those up to the horizon. A cell whose entries are i
+    and j themselves has no prefix. `extra_self_play` environments never have one.
+    """
+
+    best_responses: Int[Array, "R C"]
+    teammates: Int[Array, "R C"]
+    own_action_probability: Float[Array, ""] | float = 0.0
+    """Chance that a seat's action before the switch is the cell's own after all, drawn for every step: the mixed play
+    of CoMeDi has 1/2."""
+
+
+class Method(abc.ABC):
+    """A method. Implementations are frozen dataclasses of their own settings, so they are static under `jit`."""
+
+    def grid_size(self, settings: "GenerateSettings") -> tuple[int, int]:
+        """Numbers of best responses and of teammates."""
+        return settings.population_size, settings.population_size
 
     @abc.abstractmethod
-    def init(self, population_size: int) -> PyTree:
-        """What the rule remembers before training, such as its multipliers."""
+    def init(self, key: PRNGKey, world: World) -> PyTree:
+        """What the method remembers before training, such as its multipliers."""
+
+    def init_parameters(self, key: PRNGKey, world: World) -> PyTree:
+        """Networks of the method's own that `loss` trains, such as a discriminator."""
+        del key, world
+        return ()
 
     @abc.abstractmethod
-    def weights(self, state: PyTree) -> PairMatrix:
+    def weights(self, state: PyTree) -> Float[Array, "R C"] | PairWeights:
         """The weight of every pair's return in the objective."""
 
-    def renew(self, state: PyTree, fresh: Bool[Array, "K"]) -> PyTree:
-        """React to pairs that start anew; a rule that remembers nothing of pairs does not."""
-        del fresh
+    def bonus(self, parameters: PyTree, state: PyTree, rollout: Rollout) -> Float[Array, "T R B"] | None:
+        """What is added to every step's reward before advantages are estimated; reported returns leave it out."""
+        del parameters, state, rollout
+
+    def loss(
+        self, parameters: PyTree, state: PyTree, batch: "Batch", logits: "Logits"
+    ) -> tuple[Scalar, dict[str, Scalar]] | None:
+        """What is added to the loss of every minibatch, and numbers to log.
+
+        Args:
+          parameters: the method's own, which get an optimiser with the critic's learning rate.
+          state: what the method remembers.
+          batch: each policy's own data.
+          logits: of all best responses and teammates on their own data; gradients reach the policies through them.
+        """
+        del parameters, state, batch, logits
+
+    def frozen(self, state: PyTree) -> Frozen | None:
+        """Policies that do not learn now; None where all do."""
+        del state
+
+    def prefix(self, state: PyTree) -> Prefix | None:
+        """Who plays the first steps of episodes; None where everybody plays from the start."""
+        del state
+
+    def update(self, state: PyTree, seen: Seen) -> PyTree:
+        """What the method remembers after an update; a method with constant weights remembers the same."""
+        del seen
         return state
 
-    def update(self, state: PyTree, pair_values: PairMatrix) -> PyTree:
-        """React to the pairs' estimated returns; a rule with constant weights does not."""
-        del pair_values
-        return state
+    def report(self, state: PyTree) -> dict[str, Any]:
+        """Arrays that go into `metrics.jsonl`, under `method`."""
+        del state
+        return {}
+
+    def population(self, state: PyTree, trained: "Population") -> "Population":
+        """What is saved; best responses and teammates may differ in number."""
+        del state
+        return trained
 
 
-class ConstantWeights(PairWeightRule):
-    """A rule whose weights never move: one number for self-play, one for cross-play, and how many pairs there are."""
+class ConstantWeights(Method):
+    """A method whose weights never move: one number for self-play, one for cross-play, and how many pairs there are."""
 
     @abc.abstractmethod
     def self_play_weight(self, population_size: int) -> float:
@@ -46,15 +168,21 @@ class ConstantWeights(PairWeightRule):
     def cross_play_weight(self, population_size: int) -> float:
         """w_ij for i != j."""
 
-    def init(self, population_size: int) -> PairMatrix:
+    def init(self, key: PRNGKey, world: World) -> PairMatrix:
+        del key
         return jnp.where(
-            jnp.eye(population_size, dtype=bool),
-            jnp.float32(self.self_play_weight(population_size)),
-            jnp.float32(self.cross_play_weight(population_size)),
+            jnp.eye(world.rows, dtype=bool),
+            jnp.float32(self.self_play_weight(world.rows)),
+            jnp.float32(self.cross_play_weight(world.rows)),
         )
 
     def weights(self, state: PairMatrix) -> PairMatrix:
         return state
+
+
+def as_pair_weights(weights: Float[Array, "R C"] | PairWeights) -> PairWeights:
+    """One matrix stands for both populations."""
+    return weights if isinstance(weights, PairWeights) else PairWeights(weights, weights)
 
 
 def gaps(pair_returns: PairMatrix, margin: float) -> tuple[PairMatrix, PairMatrix]:
@@ -69,6 +197,6 @@ def gaps(pair_returns: PairMatrix, margin: float) -> tuple[PairMatrix, PairMatri
     return (own - pair_returns.T - margin) * off_diagonal, (own - pair_returns - margin) * off_diagonal
 
 
-def violated(pair_returns: PairMatrix, margin: float) -> Bool[Array, "K"]:
-    """Pairs some constraint of which does not hold."""
+def violates_constraints(pair_returns: PairMatrix, margin: float) -> Bool[Array, "K"]:
+    """Which pairs have a constraint that does not hold."""
     return jnp.any(jnp.minimum(*gaps(pair_returns, margin)) < 0.0, axis=1)

@@ -2,52 +2,51 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
-from coverset.envs.base import Environment
-from coverset.evaluation.conventions import member_names, members_found
-from coverset.evaluation.cross_play import named_gaps
-from coverset.runs.storage import rounded
-from coverset.settings import GenerateSettings
-from coverset.teammates.methods.lbrdiv import Multipliers
-from coverset.teammates.trainer import Metrics
-from coverset.types import PyTree
+from coverset.evaluation.conventions import find_members, member_names
+from coverset.evaluation.cross_play import label_gaps
+from coverset.runs.storage import round_floats
+from coverset.teammates.trainer import Metrics, Trainer
 
 
-def metrics_row(
-    environment: Environment, settings: GenerateSettings, chunk: int, metrics: Metrics, rule_state: PyTree
-) -> dict[str, Any]:
-    """What chunk number `chunk` (from 0) reports. docs/metrics.md says what each field means."""
+def metrics_row(trainer: Trainer, chunk: int, metrics: Metrics, reported: dict[str, Any]) -> dict[str, Any]:
+    """What chunk number `chunk` (from 0) reports. docs/reference/metrics.md says what each field means.
+
+    Args:
+      trainer: what made it.
+      chunk: its number.
+      metrics: of all its updates.
+      reported: what the method reports of itself.
+    """
     with np.errstate(invalid="ignore", divide="ignore"):
         pair_returns = np.asarray(metrics.tally.returns) / np.asarray(metrics.tally.episodes)
         counts = np.asarray(metrics.tally.conventions)
         shares = np.nan_to_num(counts / counts.sum(axis=-1, keepdims=True))
-    cross = ~np.eye(len(pair_returns), dtype=bool)
-    members = members_found(environment, shares[0], shares[1])
+    cross = ~np.eye(*pair_returns.shape, dtype=bool)
+    members = find_members(trainer.environment, shares[0], shares[1])
+    schedule, losses = trainer.schedule, metrics.losses
+    values = np.asarray(metrics.pair_values)
     return {
         "chunk": chunk + 1,
-        "update": (chunk + 1) * settings.updates_per_chunk,
-        "env_steps": (chunk + 1) * settings.steps_per_chunk,
-        "self_play_return": rounded(_mean(np.diagonal(pair_returns))),
-        "cross_play_return": rounded(_mean(pair_returns[cross])),
+        "update": (chunk + 1) * schedule.updates_per_chunk,
+        "env_steps": (chunk + 1) * schedule.steps_per_chunk,
+        "self_play_return": round_floats(_known_mean(np.diagonal(pair_returns))),
+        "cross_play_return": round_floats(_known_mean(pair_returns[cross])),
         "coverage_found": len(set(members) - {None}),
-        "covers": member_names(environment, members),
-        "pair_returns": rounded(pair_returns),
-        "pair_values": rounded(metrics.pair_values),
-        "gaps": named_gaps(np.asarray(metrics.pair_values), settings.margin),
-        "multipliers": _multipliers(rule_state),
-        "entropy": {"best_responses": rounded(metrics.entropy[0]), "teammates": rounded(metrics.entropy[1])},
-        "critic_loss": rounded(metrics.critic_loss),
-        "started_anew": np.flatnonzero(np.asarray(metrics.fresh)).tolist(),
+        "covers": member_names(trainer.environment, members),
+        "pair_returns": round_floats(pair_returns),
+        "pair_values": round_floats(values),
+        "gaps": label_gaps(values, trainer.settings.margin) if trainer.is_square else None,
+        "method": jax.tree.map(round_floats, {**reported, **losses.method}),
+        "entropy": {"best_responses": round_floats(losses.entropy[0]), "teammates": round_floats(losses.entropy[1])},
+        "critic_loss": round_floats(losses.critic),
+        "restarted": np.flatnonzero(np.asarray(metrics.restarted)).tolist(),
     }
 
 
-def _multipliers(rule_state: PyTree) -> dict[str, Any] | None:
-    """One per constraint, under its name; methods that remember other things, or nothing, have none to tell of."""
-    return {k: rounded(v) for k, v in rule_state._asdict().items()} if isinstance(rule_state, Multipliers) else None
-
-
-def _mean(values: Float[np.ndarray, "n"]) -> float:
+def _known_mean(values: Float[np.ndarray, "n"]) -> float:
     known = values[~np.isnan(values)]
     return float(known.mean()) if known.size else float("nan")

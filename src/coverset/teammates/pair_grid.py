@@ -1,12 +1,13 @@
 """The pair grid: which best response meets which teammate in which environment.
 
 Cell (i, j) holds the environments in which best response i plays with teammate j. A row's environments share one best
-response and a column's one teammate, so all K best responses act in one batched matrix product over rows, and all K
-teammates in one over columns; nothing is gathered per environment. Cells are fixed: a stratified version of the
-uniform draw of pairs in Algorithm 1 in which no partner changes in the middle of an episode.
+response and a column's one teammate, so all best responses act in one batched matrix product over rows, and all
+teammates in one over columns; nothing is gathered per environment. Cells are fixed: a stratified version of the uniform
+draw of pairs in Algorithm 1 in which no partner changes in the middle of an episode.
 
-Arrays over environments have leading axes [K, B], best responses first: row i holds K cells of `per_pair`
-environments, then `extra_self_play` further environments of cell (i, i).
+Arrays over environments have leading axes [R, B], best responses first: row i holds C cells of `per_pair` environments,
+then, on a square grid, `extra_self_play` further environments of cell (i, i). Methods of the paper use a square grid,
+R = C = K.
 """
 
 from dataclasses import dataclass
@@ -14,56 +15,77 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
-from coverset.types import PairMatrix
-
 
 @dataclass(frozen=True)
 class PairGrid:
     """Sizes of the grid, and the ways to look at an array that is laid out on it."""
 
-    population_size: int
+    rows: int
+    """R, the number of best responses."""
+    columns: int
+    """C, the number of teammates."""
     per_pair: int
-    extra_self_play: int
+    extra_self_play: int = 0
+
+    def __post_init__(self) -> None:
+        if self.extra_self_play and self.rows != self.columns:
+            raise ValueError(
+                "extra_self_play must be 0 where best responses and teammates differ in number, "
+                f"got {self.extra_self_play} for {self.rows} and {self.columns}."
+            )
 
     @property
     def row_size(self) -> int:
-        """B, the number of environments in which one policy acts."""
-        return self.population_size * self.per_pair + self.extra_self_play
+        """B, the number of environments in which one best response acts."""
+        return self.columns * self.per_pair + self.extra_self_play
+
+    @property
+    def column_size(self) -> int:
+        """The number of environments in which one teammate acts."""
+        return self.rows * self.per_pair + self.extra_self_play
 
     @property
     def num_envs(self) -> int:
         """Environments of the whole grid."""
-        return self.population_size * self.row_size
+        return self.rows * self.row_size
 
-    def best_responses(self) -> Int[Array, "K B"]:
+    def best_responses(self) -> Int[Array, "R B"]:
         """Index i of every environment's best response."""
-        return jnp.broadcast_to(jnp.arange(self.population_size)[:, None], (self.population_size, self.row_size))
+        return jnp.broadcast_to(jnp.arange(self.rows)[:, None], (self.rows, self.row_size))
 
-    def teammates(self) -> Int[Array, "K B"]:
+    def teammates(self) -> Int[Array, "R B"]:
         """Index j of every environment's teammate."""
-        return self.by_teammate(self.best_responses())
+        indices = jnp.broadcast_to(jnp.arange(self.columns)[:, None], (self.columns, self.column_size))
+        return self.by_best_response(indices)
 
-    def by_teammate(self, rows: Shaped[Array, "K B ..."]) -> Shaped[Array, "K B ..."]:
-        """The same environments grouped by teammate instead of by best response; its own inverse."""
-        k, n = self.population_size, self.per_pair
-        cells = rows[:, : k * n].reshape(k, k, n, *rows.shape[2:])
-        columns = jnp.swapaxes(cells, 0, 1).reshape(k, k * n, *rows.shape[2:])
-        return jnp.concatenate([columns, rows[:, k * n :]], axis=1)
+    def by_teammate(self, rows: Shaped[Array, "R B ..."]) -> Shaped[Array, "C D ..."]:
+        """The same environments grouped by teammate instead of by best response."""
+        return self._transpose(rows, self.rows, self.columns)
 
-    def cell_sums(self, rows: Float[Array, "K B"]) -> PairMatrix:
+    def by_best_response(self, columns: Shaped[Array, "C D ..."]) -> Shaped[Array, "R B ..."]:
+        """Inverse of `by_teammate`."""
+        return self._transpose(columns, self.columns, self.rows)
+
+    def _transpose(self, groups: Array, outer: int, inner: int) -> Array:
+        size, n = inner * self.per_pair, self.per_pair
+        cells = groups[:, :size].reshape(outer, inner, n, *groups.shape[2:])
+        swapped = jnp.swapaxes(cells, 0, 1).reshape(inner, outer * n, *groups.shape[2:])
+        return jnp.concatenate([swapped, groups[:, size:]], axis=1) if self.extra_self_play else swapped
+
+    def cell_sums(self, rows: Float[Array, "R B"]) -> Float[Array, "R C"]:
         """Sum over the environments of each cell."""
-        k, n = self.population_size, self.per_pair
-        grid = rows[:, : k * n].reshape(k, k, n).sum(axis=-1)
-        return grid + jnp.diag(rows[:, k * n :].sum(axis=-1))
+        size = self.columns * self.per_pair
+        grid = rows[:, :size].reshape(self.rows, self.columns, self.per_pair).sum(axis=-1)
+        return grid + jnp.diag(rows[:, size:].sum(axis=-1)) if self.extra_self_play else grid
 
-    def cell_shares(self) -> Float[Array, "K B"]:
-        """Factor that gives every cell of a row the same say, however many environments it holds.
+    def cell_shares(self) -> Float[Array, "R B"]:
+        """Factor that weights every cell of a row equally, however many environments it holds.
 
         The mean of `x * cell_shares()` over a row is the mean over its cells of the cells' means.
         """
-        cells = self.cell_sums(jnp.ones((self.population_size, self.row_size)))
-        return self.row_size / self.population_size / cells[self.best_responses(), self.teammates()]
+        cells = self.cell_sums(jnp.ones((self.rows, self.row_size)))
+        return self.row_size / self.columns / cells[self.best_responses(), self.teammates()]
 
-    def spread(self, pair_matrix: PairMatrix) -> Float[Array, "K B"]:
+    def spread(self, pair_matrix: Shaped[Array, "R C"]) -> Shaped[Array, "R B"]:
         """Each environment's entry of a matrix over pairs."""
         return pair_matrix[self.best_responses(), self.teammates()]

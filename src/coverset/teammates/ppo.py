@@ -1,34 +1,52 @@
-"""MAPPO on the pair grid: advantages, the weighted clipped objective of every policy, and the critic's loss.
+"""PPO on the pair grid: advantages, the weighted clipped objective of every policy, and the critic's loss.
 
-Each policy learns from its own row (best responses) or column (teammates) of the grid and from nothing else: its data
-is one contiguous block, its gradient is clipped on its own.
+Best response i maximises, over its own row of the grid (teammate j likewise over its column),
+
+    mean_j mean_{cell ij} min(ratio A', clip(ratio, 1 - clip, 1 + clip) A') + w_ent u_i H(pi_i)
+
+    A'   = w_ij A_ij / (s_i u_i)
+    A_ij   generalised advantage of the pair's reward, and the method's bonus if it has one, under V^{i,-j}
+    w_ij   weight of the pair, from the method
+    s_i    root mean square of A over the row with `normalise_advantages`, else 1
+    u_i    in the first term, the row's largest weight (w_ii) with `normalise_pair_weights`, else 1; in the entropy term
+           the other way round: the paper's bonus is w_ent w_ii, and in units of w_ii that factor is 1
+
+and descends the loss of the method, where it has one. Every policy's data is one contiguous block, and its gradient is
+clipped on its own. The critic descends its mean squared error, weighted equally over pairs.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities
 from coverset.learning.optimiser import ADAM, adam_step
 from coverset.learning.returns import advantages
-from coverset.policies.networks import MLP, PairCritic
+from coverset.policies.network import Network
 from coverset.settings import GenerateSettings
 from coverset.teammates.collect import Steps
+from coverset.teammates.critic import PairCritic, Values
+from coverset.teammates.method import Frozen, PairWeights
 from coverset.teammates.networks import Networks
 from coverset.teammates.pair_grid import PairGrid
-from coverset.types import PairMatrix, PRNGKey, PyTree, Scalar
+from coverset.types import PRNGKey, PyTree, Scalar
 
 SMALLEST_SCALE = 1e-6
 
+Logits: TypeAlias = tuple[Float[Array, "R t B a0"], Float[Array, "C t D a1"]]
+"""Of best responses and of teammates, each on its own data."""
+MethodLoss: TypeAlias = Callable[[PyTree, "Batch", Logits], tuple[Scalar, dict[str, Scalar]] | None]
+"""`Method.loss` with the method's state filled in."""
 
-class Learner(NamedTuple):
+
+class Optimised(NamedTuple):
     """The networks and Adam's moments of each of them."""
 
     networks: Networks
-    moments: PyTree
+    moments: Networks
 
 
 class SeatBatch(NamedTuple):
@@ -39,13 +57,23 @@ class SeatBatch(NamedTuple):
     log_p: Float[Array, "K t B"]
     weighted_advantage: Float[Array, "K t B"]
     share: Float[Array, "K t B"]
+    fresh: Bool[Array, "K t B"] | None
+    """Where episodes start; None for networks without memory."""
+    memory: PyTree
+    """Before the rollout, [K, B]."""
 
 
 class CriticBatch(NamedTuple):
-    """What the critic learns from; axes [K, T, B]."""
+    """What the critic learns from; axes [R, T, B]."""
 
-    observations: Float[Array, "K t B 2 d"]
-    target: Float[Array, "K t B"]
+    observations: Float[Array, "R t B 2 d"]
+    target: Float[Array, "R t B"]
+    share: Float[Array, "R t B"] | None
+    """None where it is that of the grid's cells, the same at all steps."""
+    fresh: Bool[Array, "R t B"] | None
+    teammates: Int[Array, "R 1 B"] | None
+    """Index j of every environment's teammate; None where the batch holds all environments, as they lie."""
+    memory: PyTree
 
 
 class Batch(NamedTuple):
@@ -68,62 +96,117 @@ class Pace(NamedTuple):
 class Losses(NamedTuple):
     """What is worth logging of an optimiser step."""
 
-    entropy: Float[Array, "*u 2 K"]
+    entropy: tuple[Float[Array, "*u R"], Float[Array, "*u C"]]
     critic: Float[Array, "*u"]
+    method: dict[str, Float[Array, "*u"]]
 
 
-def init_learner(networks: Networks) -> Learner:
+def init_moments(networks: Networks) -> Optimised:
     """Networks that have not learned anything yet."""
-    return Learner(networks, Networks(*(ADAM.init(network) for network in networks)))  # pyright: ignore[reportArgumentType]
+    return Optimised(networks, Networks(*(ADAM.init(network) for network in networks)))  # pyright: ignore[reportArgumentType]
 
 
 def estimate(
-    grid: PairGrid, critic: PairCritic, steps: Steps, settings: GenerateSettings
-) -> tuple[Float[Array, "T K B"], Float[Array, "T K B"]]:
-    """Advantages of a rollout by a critic, and the value targets that go with them."""
+    grid: PairGrid,
+    critic: PairCritic,
+    steps: Steps,
+    memory: PyTree,
+    settings: GenerateSettings,
+    bonus: Float[Array, "T R B"] | None = None,
+) -> tuple[Float[Array, "T R B"], Float[Array, "T R B"], PyTree]:
+    """Advantages of a rollout by a critic, the value targets that go with them, and the critic's memory after it."""
     identity = critic.identity(grid.best_responses(), grid.teammates())
-    values = critic(steps.observations, identity)
+    values: Values = critic.evaluate(steps.observations, steps.final_observations, memory, steps.fresh, identity)
     advantage = advantages(
-        steps.reward,
-        values,
-        critic(steps.final_observations, identity),
+        steps.reward if bonus is None else steps.reward + bonus,
+        values.present,
+        values.following,
         steps.terminated,
         steps.truncated,
         discount=settings.discount,
         decay=settings.gae_lambda,
     )
-    return advantage, advantage + values
+    return advantage, advantage + values.present, values.memory
 
 
-def advantage_scales(grid: PairGrid, advantage: Float[Array, "T K B"]) -> Float[Array, "2 K"]:
-    """Root mean square advantage of every best response and teammate, each of its cells having the same say."""
-    per_env = jnp.mean(jnp.square(advantage), axis=0) * grid.cell_shares()
-    return jnp.sqrt(jnp.stack([per_env.mean(axis=1), grid.by_teammate(per_env).mean(axis=1)]))
+def data_shares(grid: PairGrid, steps: Steps) -> Float[Array, "T R B"]:
+    """Factor that weights every cell of a row equally, whatever it holds of environments and of steps that are data."""
+    shares = jnp.broadcast_to(grid.cell_shares(), steps.reward.shape)
+    if steps.is_data is None:
+        return shares
+    data = steps.is_data.astype(jnp.float32)
+    counts = grid.cell_sums(jnp.ones((grid.rows, grid.row_size)))
+    fraction = grid.cell_sums(data.mean(axis=0)) / counts
+    return shares * data / jnp.maximum(grid.spread(fraction), SMALLEST_SCALE)
+
+
+def advantage_scales(
+    grid: PairGrid, advantage: Float[Array, "T R B"], shares: Float[Array, "T R B"]
+) -> tuple[Float[Array, "R"], Float[Array, "C"]]:
+    """Root mean square advantage of every best response and teammate, each of its cells weighted equally."""
+    per_env = jnp.mean(jnp.square(advantage) * shares, axis=0)
+    return jnp.sqrt(per_env.mean(axis=1)), jnp.sqrt(grid.by_teammate(per_env).mean(axis=1))
+
+
+def largest_weights(weights: Float[Array, "K P"]) -> Float[Array, "K"]:
+    """The unit of each policy's objective: its largest weight, w_ii in the paper's methods; never zero."""
+    largest = jnp.max(weights, axis=1)
+    magnitude = jnp.maximum(jnp.max(jnp.abs(weights), axis=1), SMALLEST_SCALE)
+    return jnp.where(largest > 0.0, largest, magnitude)
 
 
 def seat_batch(
     seat: int,
     grid: PairGrid,
     steps: Steps,
-    advantage: Float[Array, "T K B"],
-    pair_weights: PairMatrix,
+    advantage: Float[Array, "T R B"],
+    weights: Float[Array, "R C"],
+    memory: PyTree,
     settings: GenerateSettings,
+    *,
+    recurrent: bool = False,
 ) -> SeatBatch:
-    """One population's own data; the pair weight multiplies the advantage (Algorithm 1) and touches nothing else."""
+    """One population's own data; the pair weight multiplies the advantage (Algorithm 1) and touches nothing else.
+
+    Args:
+      seat: 0 for best responses, 1 for teammates.
+      grid: the pair grid.
+      steps: a rollout.
+      advantage: of its steps.
+      weights: of the pairs, as this population sees them.
+      memory: of its networks, before the rollout.
+      settings: of the run.
+      recurrent: whether its networks have memory.
+    """
     view = jax.vmap(grid.by_teammate) if seat else (lambda x: x)
-    weighted = view(advantage * grid.spread(pair_weights))
+    weighted, shares = view(advantage * grid.spread(weights)), data_shares(grid, steps)
     if settings.normalise_advantages:
-        weighted = weighted / (advantage_scales(grid, advantage)[seat, :, None] + SMALLEST_SCALE)
+        weighted = weighted / (advantage_scales(grid, advantage, shares)[seat][:, None] + SMALLEST_SCALE)
     if settings.normalise_pair_weights:
-        weighted = weighted / jnp.diagonal(pair_weights)[:, None]
-    fields = (
-        view(steps.observations[..., seat, :]),
-        view(steps.actions[..., seat]),
-        view(steps.log_p[..., seat]),
-        weighted,
-        view(jnp.broadcast_to(grid.cell_shares(), advantage.shape)),
+        weighted = weighted / largest_weights(weights.T if seat else weights)[:, None]
+    return SeatBatch(
+        observations=members_first(view(steps.observations[..., seat, :])),
+        actions=members_first(view(steps.actions[..., seat])),
+        log_p=members_first(view(steps.log_p[..., seat])),
+        weighted_advantage=members_first(weighted),
+        share=members_first(view(shares)),
+        fresh=members_first(view(steps.fresh)) if recurrent else None,
+        memory=memory,
     )
-    return SeatBatch(*(members_first(field) for field in fields))
+
+
+def critic_batch(
+    grid: PairGrid, steps: Steps, target: Float[Array, "T R B"], memory: PyTree, *, recurrent: bool = False
+) -> CriticBatch:
+    """The critic's own data."""
+    return CriticBatch(
+        observations=members_first(steps.observations),
+        target=members_first(target),
+        share=members_first(data_shares(grid, steps)) if recurrent or steps.is_data is not None else None,
+        fresh=members_first(steps.fresh) if recurrent else None,
+        teammates=grid.teammates()[:, None] if recurrent else None,
+        memory=memory,
+    )
 
 
 def members_first(x: Array) -> Array:
@@ -132,82 +215,164 @@ def members_first(x: Array) -> Array:
 
 
 def grid_loss(
-    networks: Networks, grid: PairGrid, batch: Batch, bonuses: Float[Array, "*k"], clip: float
+    networks: Networks,
+    grid: PairGrid,
+    batch: Batch,
+    bonuses: tuple[Array, Array],
+    clip: float,
+    method_loss: MethodLoss | None = None,
 ) -> tuple[Scalar, Losses]:
-    """The three losses added up: no network appears in two of them."""
-    row_loss, row_entropy = actor_loss(networks.best_responses, batch.best_responses, bonuses, clip)
-    column_loss, column_entropy = actor_loss(networks.teammates, batch.teammates, bonuses, clip)
+    """All losses added up: no network appears in two of them, but for what a method adds.
+
+    Args:
+      networks: all that learns.
+      grid: the pair grid.
+      batch: a minibatch.
+      bonuses: weight of the entropy of every best response and teammate.
+      clip: range of the probability ratio.
+      method_loss: the method's own loss.
+    """
+    row_loss, row_entropy, row_logits = actor_loss(networks.best_responses, batch.best_responses, bonuses[0], clip)
+    column_loss, column_entropy, column_logits = actor_loss(networks.teammates, batch.teammates, bonuses[1], clip)
     value_loss = critic_loss(networks.critic, grid, batch.critic)
-    losses = Losses(jnp.stack([row_entropy, column_entropy]), value_loss)
-    return row_loss + column_loss + value_loss, losses
+    total = row_loss + column_loss + value_loss
+    own = method_loss(networks.method, batch, (row_logits, column_logits)) if method_loss else None
+    if own is None:
+        return total, Losses((row_entropy, column_entropy), value_loss, {})
+    return total + own[0], Losses((row_entropy, column_entropy), value_loss, own[1])
 
 
 def actor_loss(
-    actors: MLP, batch: SeatBatch, bonuses: Float[Array, "*k"], clip: float
-) -> tuple[Scalar, Float[Array, "K"]]:
-    """Sum over policies of the negative clipped objective and entropy bonus; and the entropies."""
-    logits = jax.vmap(MLP.__call__)(actors, batch.observations)
+    actors: Network, batch: SeatBatch, bonuses: Float[Array, "*k"], clip: float
+) -> tuple[Scalar, Float[Array, "K"], Float[Array, "K t B a"]]:
+    """Sum over policies of the negative clipped objective and entropy bonus; the entropies; the logits."""
+    logits = jax.vmap(type(actors).unroll)(actors, batch.observations, batch.memory, batch.fresh)
     log_p = log_probabilities(logits, batch.actions)
     gain = clipped_surrogate(log_p, batch.log_p, batch.weighted_advantage, clip=clip)
     entropies = jnp.mean(batch.share * entropy(logits), axis=(1, 2))
     objective = jnp.mean(batch.share * gain, axis=(1, 2)) + bonuses * entropies
-    return -jnp.sum(objective), entropies
+    return -jnp.sum(objective), entropies, logits
 
 
 def critic_loss(critic: PairCritic, grid: PairGrid, batch: CriticBatch) -> Scalar:
-    """Mean squared distance to the targets, every pair having the same say."""
-    identity = critic.identity(grid.best_responses(), grid.teammates())
-    values = critic(batch.observations, identity[:, None])
-    return jnp.mean(grid.cell_shares()[:, None] * jnp.square(values - batch.target))
+    """Mean squared distance to the targets, every pair weighted equally."""
+    share = grid.cell_shares()[:, None] if batch.share is None else batch.share
+    if batch.fresh is None or batch.teammates is None:
+        identity = critic.identity(grid.best_responses(), grid.teammates())
+        values = critic.unroll(batch.observations, batch.memory, None, identity[:, None])
+    else:
+        teammates = batch.teammates[:, 0]
+        identity = critic.identity(jnp.arange(grid.rows)[:, None], teammates)
+        observations, fresh = members_first(batch.observations), members_first(batch.fresh)
+        values = members_first(critic.unroll(observations, batch.memory, fresh, identity))
+    return jnp.mean(share * jnp.square(values - batch.target))
 
 
 def improve(
     key: PRNGKey,
     grid: PairGrid,
-    learner: Learner,
+    optimised: Optimised,
     batch: Batch,
-    pair_weights: PairMatrix,
+    pair_weights: PairWeights,
     pace: Pace,
     settings: GenerateSettings,
     *,
+    frozen: Frozen | None = None,
+    method_loss: MethodLoss | None = None,
     loss: Callable[..., tuple[Scalar, Losses]] = grid_loss,
-) -> tuple[Learner, Losses]:
-    """`epochs` passes over the rollout, each split along time into `minibatches`: every part holds every pair.
+) -> tuple[Optimised, Losses]:
+    """`epochs` passes over the rollout, each split into `minibatches`: every part holds every pair.
 
-    `loss` computes what `grid_loss` does.
+    Args:
+      key: of the minibatches' order.
+      grid: the pair grid.
+      optimised: networks and moments.
+      batch: a rollout.
+      pair_weights: of both populations.
+      pace: entropy bonus and learning rates.
+      settings: of the run.
+      frozen: policies that do not learn.
+      method_loss: the method's own loss.
+      loss: computes what `grid_loss` does.
     """
-    # The paper multiplies the entropy weight by w_ii; in units of w_ii that factor is 1.
-    bonuses = pace.entropy * (1.0 if settings.normalise_pair_weights else jnp.diagonal(pair_weights))
-    rate, critic_rate = settings.learning_rate * pace.rate, settings.critic_learning_rate * pace.rate
+    recurrent = any(part.fresh is not None for part in batch)
+    units = (largest_weights(pair_weights.best_responses), largest_weights(pair_weights.teammates.T))
+    bonuses = tuple(pace.entropy * (jnp.ones_like(u) if settings.normalise_pair_weights else u) for u in units)
 
-    def optimise(learner: Learner, times: Int[Array, "t"]) -> tuple[Learner, Losses]:
-        part = at_times(batch, times, settings)
-        gradients, losses = jax.grad(loss, has_aux=True)(learner.networks, grid, part, bonuses, settings.clip)
-        if settings.share_pair_parameters:
-            both = jax.tree.map(jnp.add, gradients.best_responses, gradients.teammates)
-            gradients = gradients._replace(best_responses=both)
+    def optimise(optimised: Optimised, chosen: Int[Array, "n"]) -> tuple[Optimised, Losses]:
+        part = take_part(batch, chosen, settings, recurrent=recurrent)
+        gradients, losses = jax.grad(loss, has_aux=True)(
+            optimised.networks, grid, part, bonuses, settings.clip, method_loss
+        )
+        return descend(optimised, gradients, pace, settings, frozen), losses
 
-        def adam(role: str, rate: Scalar) -> tuple[PyTree, PyTree]:
-            network, moments, gradient = (getattr(each, role) for each in (*learner, gradients))
-            norm = settings.max_grad_norm
-            return adam_step(rate, network, moments, gradient, per_member=role != "critic", max_norm=norm)
-
-        rows = adam("best_responses", rate)
-        columns = rows if settings.share_pair_parameters else adam("teammates", rate)
-        updated = zip(rows, columns, adam("critic", critic_rate), strict=True)
-        return Learner(*(Networks(*each) for each in updated)), losses
-
-    learner, losses = jax.lax.scan(optimise, learner, minibatch_times(key, settings))
-    return learner, jax.tree.map(lambda x: x.mean(axis=0), losses)
+    size = grid.row_size if recurrent else settings.rollout_length
+    order = minibatch_order(key, size, settings)
+    optimised, losses = jax.lax.scan(optimise, optimised, order)
+    return optimised, jax.tree.map(lambda x: x.mean(axis=0), losses)
 
 
-def minibatch_times(key: PRNGKey, settings: GenerateSettings) -> Int[Array, "n t"]:
-    """The steps of a rollout that each optimiser step learns from: every epoch has all of them, in another order."""
-    length = settings.rollout_length
-    orders = jax.vmap(lambda k: jax.random.permutation(k, length))(jax.random.split(key, settings.epochs))
-    return orders.reshape(-1, length // settings.minibatches)
+def descend(
+    optimised: Optimised, gradients: Networks, pace: Pace, settings: GenerateSettings, frozen: Frozen | None
+) -> Optimised:
+    """One step of Adam for every network, each policy's gradient clipped on its own."""
+    if settings.share_pair_parameters:
+        both = jax.tree.map(jnp.add, gradients.best_responses, gradients.teammates)
+        gradients = gradients._replace(best_responses=both)
+    rates = {"critic": settings.critic_learning_rate, "method": settings.critic_learning_rate}
+
+    def adam(role: str) -> tuple[PyTree, PyTree]:
+        network, moments, gradient = (getattr(each, role) for each in (*optimised, gradients))
+        if not jax.tree.leaves(network):
+            return network, moments
+        rate = rates.get(role, settings.learning_rate) * pace.rate
+        norm = settings.max_grad_norm
+        return adam_step(rate, network, moments, gradient, per_member=role not in rates, max_norm=norm)
+
+    rows = _keep_frozen(optimised, "best_responses", adam("best_responses"), frozen)
+    if settings.share_pair_parameters:
+        columns = rows
+    else:
+        columns = _keep_frozen(optimised, "teammates", adam("teammates"), frozen)
+    updated = zip(rows, columns, adam("critic"), adam("method"), strict=True)
+    return Optimised(*(Networks(*each) for each in updated))
 
 
-def at_times(batch: Batch, times: Int[Array, "t"], settings: GenerateSettings) -> Batch:
-    """A part of a rollout, of every pair; all of it, as it lies, where there is only one."""
-    return jax.tree.map(lambda x: x[:, times], batch) if settings.minibatches > 1 else batch
+def _keep_frozen(
+    optimised: Optimised, role: str, updated: tuple[PyTree, PyTree], frozen: Frozen | None
+) -> tuple[PyTree, PyTree]:
+    """Frozen members stay as they are."""
+    if frozen is None:
+        return updated
+    before = (getattr(optimised.networks, role), getattr(optimised.moments, role))
+    return jax.tree.map(lambda old, new: select_members(getattr(frozen, role), old, new), before, updated)
+
+
+def select_members(chosen: Bool[Array, "K"], these: Array, others: Array) -> Array:
+    """Entries of chosen members from the first array; what has no axis of members, Adam's count, from the second."""
+    if others.ndim == 0:
+        return others
+    return jnp.where(chosen.reshape(-1, *(1,) * (others.ndim - 1)), these, others)
+
+
+def minibatch_order(key: PRNGKey, size: int, settings: GenerateSettings) -> Int[Array, "n t"]:
+    """Which steps, or environments, each optimiser step learns from: every epoch has all of them, in another order."""
+    orders = jax.vmap(lambda k: jax.random.permutation(k, size))(jax.random.split(key, settings.epochs))
+    return orders.reshape(-1, size // settings.minibatches)
+
+
+def take_part(batch: Batch, chosen: Int[Array, "n"], settings: GenerateSettings, *, recurrent: bool) -> Batch:
+    """A part of a rollout, of every pair: some steps, or some environments where memory runs along the steps.
+
+    All of it, as it lies, where there is only one part.
+    """
+    if settings.minibatches == 1:
+        return batch
+    if not recurrent:
+        return jax.tree.map(lambda x: x[:, chosen], batch)
+
+    def environments(part: SeatBatch | CriticBatch) -> SeatBatch | CriticBatch:
+        memory = jax.tree.map(lambda x: x[:, chosen], part.memory)
+        return jax.tree.map(lambda x: x[:, :, chosen], part._replace(memory=()))._replace(memory=memory)
+
+    return Batch(*map(environments, batch))  # pyright: ignore[reportArgumentType]

@@ -1,41 +1,35 @@
-"""The table of methods: a new one is one file that says its pair weights, and one line here."""
+"""Methods by name: a new one is one file, and one line here if it is built in."""
 
-from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
 
-from coverset.checks import one_of
-from coverset.settings import GenerateSettings
-from coverset.teammates.method import PairWeightRule
-from coverset.teammates.methods.brdiv import BRDiv
-from coverset.teammates.methods.independent import Independent
-from coverset.teammates.methods.lbrdiv import LBRDiv
-from coverset.teammates.methods.lipo import LIPO
+from coverset.extending import class_name, load_class
+from coverset.settings import build_checked
+from coverset.teammates.method import Method
 
-RENEWED = 0.5
-"""Multipliers of a pair that starts anew, unless the ceiling is lower."""
-FADING = 2.5
-"""With `multiplier_growth_exponent`, they fade to exp(-2.5) of that in its time of grace: one in twelve."""
-
-
-def _lbrdiv(s: GenerateSettings) -> LBRDiv:
-    return LBRDiv(
-        margin=s.margin,
-        rate=s.multiplier_learning_rate,
-        ceiling=s.max_multiplier,
-        ripeness=s.multiplier_growth_exponent,
-        fading=FADING / s.restart_patience if s.restart_patience else 0.0,
-        renewed=min(RENEWED, s.max_multiplier) if s.restart_patience else 0.0,
-    )
-
-
-METHODS: dict[str, Callable[[GenerateSettings], PairWeightRule]] = {
-    "lbrdiv": _lbrdiv,
-    "brdiv": lambda s: BRDiv(alpha=s.alpha),
-    "lipo": lambda s: LIPO(alpha=s.alpha),
-    "independent": lambda s: Independent(),
+METHODS = {
+    "lbrdiv": "coverset.teammates.methods.lbrdiv:LBRDiv",
+    "brdiv": "coverset.teammates.methods.brdiv:BRDiv",
+    "lipo": "coverset.teammates.methods.lipo:LIPO",
+    "independent": "coverset.teammates.methods.independent:Independent",
 }
 
 
-def make_rule(method: str, settings: GenerateSettings) -> PairWeightRule:
-    """The pair-weight rule of a method by its name."""
-    one_of("method", method, METHODS)
-    return METHODS[method](settings)
+def method_class(name: str) -> type[Method]:
+    """The class of a method by its name, its entry point in the group `coverset.methods`, or as `module:Class`."""
+    return load_class("method", name, METHODS, Method)
+
+
+def method_name(method: Method) -> str:
+    """The name under which `method_class` finds this method's class again."""
+    return class_name(type(method), METHODS, "method")
+
+
+def make_method(name: str, **settings: Any) -> Method:
+    """A method with its own settings."""
+    return build_checked(method_class(name), settings)
+
+
+def setting_names(name: str) -> tuple[str, ...]:
+    """Names of a method's own settings."""
+    return tuple(field.name for field in fields(method_class(name)))  # pyright: ignore[reportArgumentType]

@@ -1,10 +1,10 @@
-"""Algorithm 1 of Rahman, Cui and Stone 2024, for any pair-weight rule: the one loop of every method.
+"""Algorithm 1 of Rahman, Cui and Stone 2024, for any method: the one loop of teammate generation.
 
     collect    every best response i plays with every teammate j on the pair grid
     estimate   the critic V^{i,-j} gives advantages, its target network the critic's targets
     improve    each policy ascends sum_ij w_ij A_ij, the critic descends its squared error
-    weigh      every few updates the rule moves w by the critic's estimate of the pair returns
-    renew      a pair that stays where others are starts anew, in presets that ask for it (not in the paper)
+    restart    a pair that cannot separate from another gets fresh networks, if a preset asks for it (not in the paper)
+    update     the method moves w by the critic's estimate of the pair returns
 
 `train_chunk` is one compiled dispatch. All that it carries is in `TrainState`, and all of that is arrays, so it can be
 stacked over seeds and written to disk.
@@ -15,7 +15,7 @@ pair updates the two policies that made it (Algorithm 1 writes theta_j and theta
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,27 +24,39 @@ from jaxtyping import Array, Bool, Float, Int
 
 from coverset.envs.base import Environment
 from coverset.learning.optimiser import explore_then_settle
-from coverset.policies.networks import PairCritic
-from coverset.settings import GenerateSettings
-from coverset.teammates.collect import Logits, Playing, Steps, Tally, collect, grid_logits, start_playing
-from coverset.teammates.method import PairWeightRule, violated
-from coverset.teammates.networks import init_networks
+from coverset.policies.actor import ActorPolicy
+from coverset.policies.network import check_observation_shape, network_class
+from coverset.policies.population import Population
+from coverset.settings import GenerateSettings, Schedule
+from coverset.teammates.collect import Playing, Steps, Tally, collect, grid_logits, start_playing
+from coverset.teammates.critic import PairCritic
+from coverset.teammates.method import Method, PairWeights, Rollout, Seen, World, as_pair_weights, violates_constraints
+from coverset.teammates.networks import actor_spec, init_networks
 from coverset.teammates.pair_grid import PairGrid
 from coverset.teammates.ppo import (
     Batch,
-    CriticBatch,
-    Learner,
     Losses,
+    Optimised,
     Pace,
+    critic_batch,
     estimate,
     grid_loss,
     improve,
-    init_learner,
-    members_first,
+    init_moments,
     seat_batch,
 )
-from coverset.teammates.restarts import judge, renew
-from coverset.types import PairMatrix, PRNGKey, PyTree, Scalar
+from coverset.teammates.restarts import decide_restarts, restart_pairs
+from coverset.types import PRNGKey, PyTree, Scalar
+
+METHOD_STREAM = 29
+"""Folded into keys for what a method draws: one that draws nothing leaves all other random numbers as they are."""
+
+
+class CriticMemories(NamedTuple):
+    """What a recurrent critic and its target network remember of the episodes under way, [R, B]."""
+
+    critic: PyTree
+    target: PyTree
 
 
 class TrainState(NamedTuple):
@@ -52,13 +64,14 @@ class TrainState(NamedTuple):
 
     key: PRNGKey
     update: Int[Array, ""]
-    learner: Learner
+    optimised: Optimised
     target_critic: PairCritic
-    rule: PyTree
-    """What the pair-weight rule remembers: L-BRDiv's multipliers."""
+    critic_memories: CriticMemories
+    method: PyTree
+    """What the method remembers: L-BRDiv's multipliers."""
     stuck: Int[Array, "K"]
-    """For how many updates each pair has not been settled; only counted where pairs may start anew."""
-    held: Int[Array, ""]
+    """For how many updates each pair has not been settled; only counted where pairs may restart."""
+    settled: Int[Array, ""]
     """For how many updates in a row every pair has been settled."""
     playing: Playing
 
@@ -67,19 +80,18 @@ class Metrics(NamedTuple):
     """What one update, or a chunk of them, reports."""
 
     tally: Tally
-    pair_values: PairMatrix
+    pair_values: Float[Array, "*u R C"]
     """The critic's estimate of every pair's discounted return."""
-    entropy: Float[Array, "*u 2 K"]
-    critic_loss: Float[Array, "*u"]
+    losses: Losses
     finite: Bool[Array, "*u"]
-    fresh: Bool[Array, "*u K"]
-    """Pairs that started anew."""
+    restarted: Bool[Array, "*u K"]
+    """Pairs that restarted."""
 
 
 class Arithmetic(NamedTuple):
     """How the policies' products are computed; what they are is the same in all ways. A benchmark compares two."""
 
-    act: Callable[..., Logits] = grid_logits
+    act: Callable[..., Any] = grid_logits
     loss: Callable[..., tuple[Scalar, Losses]] = grid_loss
 
 
@@ -91,42 +103,67 @@ class Trainer:
     """The static parts of a run."""
 
     environment: Environment
-    rule: PairWeightRule
+    method: Method
     settings: GenerateSettings
     arithmetic: Arithmetic = ON_THE_GRID
 
+    def __post_init__(self) -> None:
+        check_trainer(self)
+
+    @property
+    def world(self) -> World:
+        """What the method may know of the run."""
+        return World(self.environment, self.settings, *self.method.grid_size(self.settings))
+
     @property
     def grid(self) -> PairGrid:
+        s, world = self.settings, self.world
+        return PairGrid(world.rows, world.columns, s.envs_per_pair, s.extra_self_play)
+
+    @property
+    def schedule(self) -> Schedule:
+        """How the run is cut into dispatches."""
         s = self.settings
-        return PairGrid(s.population_size, s.envs_per_pair, s.extra_self_play)
+        return Schedule(s.total_steps, s.chunk_steps, self.grid.num_envs * s.rollout_length)
+
+    @property
+    def is_square(self) -> bool:
+        """Whether best response i and teammate i are a pair, for all i."""
+        return self.grid.rows == self.grid.columns
 
     def init(self, key: PRNGKey) -> TrainState:
         """Untrained networks and fresh episodes."""
         key, network_key, env_key = jax.random.split(key, 3)
-        networks = init_networks(network_key, self.environment, self.settings)
+        grid, world = self.grid, self.world
+        state_key, parameter_key = jax.random.split(jax.random.fold_in(network_key, METHOD_STREAM))
+        method = self.method.init(state_key, world)
+        parameters = self.method.init_parameters(parameter_key, world)
+        networks = init_networks(network_key, self.environment, self.settings, (grid.rows, grid.columns))
+        networks = networks._replace(method=parameters)
+        memory = networks.critic.network.initial_memory(grid.rows, grid.row_size)
         return TrainState(
             key=key,
             update=jnp.int32(0),
-            learner=init_learner(networks),
+            optimised=init_moments(networks),
             target_critic=networks.critic,
-            rule=self.rule.init(self.settings.population_size),
-            stuck=jnp.zeros(self.settings.population_size, jnp.int32),
-            held=jnp.int32(0),
-            playing=start_playing(env_key, self.environment, self.grid),
+            critic_memories=CriticMemories(memory, memory),
+            method=method,
+            stuck=jnp.zeros(max(grid.rows, grid.columns), jnp.int32),
+            settled=jnp.int32(0),
+            playing=start_playing(env_key, self.environment, grid, networks, self.method.prefix(method)),
         )
 
     def progress(self, state: TrainState) -> Scalar:
         """How far a run has come, from 0 to 1: by its updates, or by how long all pairs have been settled."""
-        s = self.settings
-        return jnp.maximum(state.update / (s.num_chunks * s.updates_per_chunk), self.patience_used(state))
+        return jnp.maximum(state.update / self.schedule.num_updates, self.patience_used(state))
 
     def patience_used(self, state: TrainState) -> Scalar:
         """Share of `stop_patience` for which all pairs have been settled."""
         patience = self.settings.stop_patience
-        return jnp.minimum(state.held / patience, 1.0) if patience else jnp.float32(0.0)
+        return jnp.minimum(state.settled / patience, 1.0) if patience else jnp.float32(0.0)
 
     def pace(self, state: TrainState) -> Pace:
-        """Explore, then settle; and where settled pairs end the run, learn ever less until then.
+        """Explore, then exploit; and where settled pairs end the run, learn ever less until then.
 
         At the full rate a single update now and then spoils a policy for a while, and that while may be the end.
         """
@@ -143,83 +180,156 @@ class Trainer:
         A run that has ended stays as it is: other seeds of the same program may go on.
         """
         over, before = self.progress(state) >= 1.0, state
-        state, rows = jax.lax.scan(lambda s, _: self.update(s), state, length=self.settings.updates_per_chunk)
+        state, rows = jax.lax.scan(lambda s, _: self.update(s), state, length=self.schedule.updates_per_chunk)
         if self.settings.stop_patience:
             state = jax.tree.map(lambda old, new: jnp.where(over, old, new), before, state)
         return state, Metrics(
             tally=jax.tree.map(lambda x: x.sum(axis=0), rows.tally),
             pair_values=rows.pair_values[-1],
-            entropy=rows.entropy.mean(axis=0),
-            critic_loss=rows.critic_loss.mean(),
+            losses=jax.tree.map(lambda x: x.mean(axis=0), rows.losses),
             finite=rows.finite.all(),
-            fresh=rows.fresh.any(axis=0),
+            restarted=rows.restarted.any(axis=0),
         )
 
     def update(self, state: TrainState) -> tuple[TrainState, Metrics]:
         """One turn of Algorithm 1's outer loop."""
-        grid, s, arithmetic = self.grid, self.settings, self.arithmetic
+        s, method = self.settings, self.method
         key, collect_key, improve_key, value_key = jax.random.split(state.key, 4)
-        networks = state.learner.networks
         steps, tally, playing = collect(
-            collect_key, self.environment, grid, networks, state.playing, length=s.rollout_length, act=arithmetic.act
+            collect_key,
+            self.environment,
+            self.grid,
+            state.optimised.networks,
+            state.playing,
+            length=s.rollout_length,
+            prefix=method.prefix(state.method),
+            act=self.arithmetic.act,
         )
-        pair_weights = self.rule.weights(state.rule)
-        batch = self.batch(state, steps, pair_weights)
-        learner, losses = improve(
-            improve_key, grid, state.learner, batch, pair_weights, self.pace(state), s, loss=arithmetic.loss
+        weights = as_pair_weights(method.weights(state.method))
+        batch, critic_memories = self.batch(state, steps, weights)
+        optimised, losses = improve(
+            improve_key,
+            self.grid,
+            state.optimised,
+            batch,
+            weights,
+            self.pace(state),
+            s,
+            frozen=method.frozen(state.method),
+            method_loss=lambda parameters, *data: method.loss(parameters, state.method, *data),
+            loss=self.arithmetic.loss,
         )
-        critic = learner.networks.critic
+        critic = optimised.networks.critic
         pair_values = self.pair_values(value_key, critic, steps)
+        optimised, restarted, stuck = self.restart(jax.random.fold_in(value_key, 1), state, optimised, pair_values)
+        seen = Seen(self.world, state.update, self.progress(state), pair_values, steps, optimised.networks, restarted)
         next_state = TrainState(
             key=key,
             update=state.update + 1,
-            learner=learner,
-            target_critic=optax.incremental_update(critic, state.target_critic, s.target_update_rate),  # pyright: ignore
-            rule=self.weigh(state, pair_values),
-            stuck=state.stuck,
-            held=jnp.where(violated(pair_values, s.settled_margin).any(), 0, state.held + 1),
+            optimised=optimised,
+            target_critic=optax.incremental_update(critic, state.target_critic, s.target_update_rate),  # pyright: ignore[reportArgumentType]
+            critic_memories=critic_memories,
+            method=method.update(state.method, seen),
+            stuck=stuck,
+            settled=self._count_settled(state, pair_values) if self.is_square else state.settled,
             playing=playing,
         )
-        fresh = jnp.zeros_like(state.stuck, bool)
-        if s.restart_patience:
-            next_state, fresh = self._renew(jax.random.fold_in(value_key, 1), next_state, pair_values)
-        finite = jnp.isfinite(losses.critic) & jnp.isfinite(pair_values).all() & jnp.isfinite(losses.entropy).all()
-        return next_state, Metrics(tally, pair_values, losses.entropy, losses.critic, finite, fresh)
+        return next_state, Metrics(tally, pair_values, losses, _all_finite(losses, pair_values), restarted)
 
-    def batch(self, state: TrainState, steps: Steps, pair_weights: PairMatrix) -> Batch:
-        """A rollout with its advantages and targets, each policy's data in one block."""
-        grid, s = self.grid, self.settings
-        advantage, target = estimate(grid, state.learner.networks.critic, steps, s)
+    def batch(self, state: TrainState, steps: Steps, weights: PairWeights) -> tuple[Batch, CriticMemories]:
+        """A rollout with its advantages and targets, each policy's data in one block; and the critics' memories."""
+        grid, s, networks = self.grid, self.settings, state.optimised.networks
+        rollout = Rollout(self.world, grid, steps, networks, self.progress(state))
+        bonus = self.method.bonus(networks.method, state.method, rollout)
+        before = state.critic_memories
+        advantage, target, memory = estimate(grid, networks.critic, steps, before.critic, s, bonus)
+        target_memory = memory
         if s.target_update_rate < 1.0:
-            _, target = estimate(grid, state.target_critic, steps, s)
-        return Batch(
-            best_responses=seat_batch(0, grid, steps, advantage, pair_weights, s),
-            teammates=seat_batch(1, grid, steps, advantage, pair_weights, s),
-            critic=CriticBatch(members_first(steps.observations), members_first(target)),
+            _, target, target_memory = estimate(grid, state.target_critic, steps, before.target, s, bonus)
+        remembered = state.playing.memories
+        actors_recur, critic_recurs = networks.best_responses.recurrent, networks.critic.network.recurrent
+        recurrent = {"recurrent": actors_recur or critic_recurs}
+        batch = Batch(
+            seat_batch(0, grid, steps, advantage, weights.best_responses, remembered.best_responses, s, **recurrent),
+            seat_batch(1, grid, steps, advantage, weights.teammates, remembered.teammates, s, **recurrent),
+            critic_batch(grid, steps, target, before.critic, **recurrent),
         )
+        return batch, CriticMemories(memory, target_memory)
 
-    def pair_values(self, key: PRNGKey, critic: PairCritic, steps: Steps) -> PairMatrix:
-        """The critic's word on every pair's expected return, over states that all pairs share."""
-        s, members = self.settings, jnp.arange(self.settings.population_size)
+    def pair_values(self, key: PRNGKey, critic: PairCritic, steps: Steps) -> Float[Array, "R C"]:
+        """The critic's estimate of every pair's expected return, over states that all pairs share."""
+        s, grid = self.settings, self.grid
         if s.value_states == "initial":
             fresh = jax.vmap(self.environment.reset)(jax.random.split(key, s.value_samples))
             observations = jax.vmap(self.environment.observe)(fresh)
         else:
             visited = steps.observations.reshape(-1, *steps.observations.shape[-2:])
             observations = visited[jax.random.randint(key, (s.value_samples,), 0, visited.shape[0])]
-        pairs = jnp.meshgrid(members, members, indexing="ij")
-        return critic(observations, critic.identity(*pairs)[:, :, None]).mean(axis=-1)
+        pairs = jnp.meshgrid(jnp.arange(grid.rows), jnp.arange(grid.columns), indexing="ij")
+        identity = critic.identity(*pairs)[:, :, None]
+        if not critic.network.recurrent:
+            return critic.step(observations, (), identity)[0].mean(axis=-1)
+        shape = (grid.rows, grid.columns, s.value_samples)
+        observations = jnp.broadcast_to(observations, (*shape, *observations.shape[1:]))
+        return critic.step(observations, critic.network.initial_memory(*shape), identity)[0].mean(axis=-1)
 
-    def weigh(self, state: TrainState, pair_values: PairMatrix) -> PyTree:
-        """The rule's memory after this update."""
-        due = (state.update + 1) % self.settings.multiplier_interval == 0
-        moved = self.rule.update(state.rule, pair_values)
-        return jax.tree.map(lambda new, old: jnp.where(due, new, old), moved, state.rule)
-
-    def _renew(self, key: PRNGKey, state: TrainState, pair_values: PairMatrix) -> tuple[TrainState, Bool[Array, "K"]]:
-        """Fresh networks for a pair that has been stuck for too long; and which pair, if any."""
+    def restart(
+        self, key: PRNGKey, state: TrainState, optimised: Optimised, pair_values: Float[Array, "R C"]
+    ) -> tuple[Optimised, Bool[Array, "K"], Int[Array, "K"]]:
+        """Fresh networks for a pair that has been stuck for too long; which pair, if any; and all pairs' counts."""
         s = self.settings
-        left = s.num_chunks * s.updates_per_chunk - state.update
-        fresh, stuck = judge(state.stuck, pair_values, left, margin=s.settled_margin, patience=s.restart_patience)
-        learner = renew(state.learner, init_networks(key, self.environment, s), fresh)
-        return state._replace(learner=learner, rule=self.rule.renew(state.rule, fresh), stuck=stuck), fresh
+        if not s.restart_patience:
+            return optimised, jnp.zeros_like(state.stuck, bool), state.stuck
+        left = self.schedule.num_updates - (state.update + 1)
+        restarted, stuck = decide_restarts(
+            state.stuck, pair_values, left, margin=s.settled_margin, patience=s.restart_patience
+        )
+        drawn = init_networks(key, self.environment, s, (self.grid.rows, self.grid.columns))
+        return restart_pairs(optimised, drawn, restarted), restarted, stuck
+
+    def _count_settled(self, state: TrainState, pair_values: Float[Array, "K K"]) -> Int[Array, ""]:
+        violated = violates_constraints(pair_values, self.settings.settled_margin).any()
+        return jnp.where(violated, 0, state.settled + 1)
+
+    def report(self, state: TrainState) -> dict[str, Any]:
+        """What the method tells of itself."""
+        return self.method.report(state.method)
+
+    def population(self, state: TrainState) -> Population:
+        """The policies that are saved."""
+        networks, s = state.optimised.networks, self.settings
+        rows, columns = (
+            ActorPolicy(stack, s.network, actor_spec(self.environment, s, seat))
+            for seat, stack in enumerate((networks.best_responses, networks.teammates))
+        )
+        return self.method.population(state.method, Population(rows, columns))
+
+
+def _all_finite(losses: Losses, pair_values: Array) -> Bool[Array, ""]:
+    numbers = [*jax.tree.leaves(losses), pair_values]
+    return jnp.stack([jnp.isfinite(each).all() for each in numbers]).all()
+
+
+def check_trainer(trainer: Trainer) -> None:
+    """Raise ValueError unless the settings fit the game, the networks and the method's grid."""
+    s, environment, grid = trainer.settings, trainer.environment, trainer.grid
+    for kind in (s.network, s.critic_network):
+        check_observation_shape(kind, environment.observation_shape)
+    if s.share_pair_parameters and len(set(environment.num_actions)) > 1:
+        raise ValueError(
+            "share_pair_parameters must be false where the seats have different actions, "
+            f"got true for {' and '.join(map(str, environment.num_actions))} actions."
+        )
+    for name in ("restart_patience", "stop_patience", "share_pair_parameters"):
+        if getattr(s, name) and not trainer.is_square:
+            raise ValueError(
+                f"{name} must be 0 where best responses and teammates differ in number, got {getattr(s, name)}."
+            )
+    recurrent = any(network_class(kind).recurrent for kind in (s.network, s.critic_network))
+    if recurrent and s.minibatches > 1 and not trainer.is_square:
+        raise ValueError("minibatches must be 1 for recurrent networks on a grid that is not square.")
+    size, what = (
+        (grid.row_size, "environments of one policy") if recurrent else (s.rollout_length, "steps of a rollout")
+    )
+    if size % s.minibatches:
+        raise ValueError(f"minibatches must divide the {size} {what}, got {s.minibatches}.")

@@ -6,7 +6,7 @@ import pytest
 
 from coverset.envs.extensions import heuristics, oracles
 from coverset.envs.foraging import LOAD, NOWHERE, Foraging
-from coverset.envs.foraging.heuristics import ForagingMemory, ObjectCollector, _blocked
+from coverset.envs.foraging.heuristics import ForagingMemory, ObjectCollector, _update_blocked_cell
 from coverset.evaluation.robustness import evaluate_agent
 from coverset.policy import Policy
 
@@ -39,7 +39,7 @@ class Patient(Policy):
         others = (at.target + 1 + jnp.arange(len(view.present))) % len(view.present)
         following = others[jnp.argmax(view.present[others])]
         target = jnp.where(afresh, self.walker._choose(view), jnp.where(leaves, following, at.target))
-        blocked = jnp.where(afresh | leaves, NOWHERE, _blocked(key, view, at))
+        blocked = jnp.where(afresh | leaves, NOWHERE, _update_blocked_cell(key, view, at))
         action = self.walker._approach(view, target.astype(jnp.int32), blocked)
         waited = jnp.where(afresh | leaves, 0, waited)
         return action, (ForagingMemory(target.astype(jnp.int32), view.position, action, blocked), waited)

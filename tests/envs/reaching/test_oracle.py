@@ -22,7 +22,7 @@ WEIGHTED_REACHING = Reaching(payoffs=WEIGHTED, ends_apart=True)
 CODES = tuple(tuple(1.0 + 4 * row + column for column in range(4)) for row in range(4))
 """Payoffs that tell on which corners an episode ended; 0 if it did not."""
 payoff = st.one_of(st.integers(-9, 9).map(float), st.floats(-10, 10, width=32))
-chances = st.lists(st.integers(0, 8), min_size=4, max_size=4).filter(any)
+probabilities = st.lists(st.integers(0, 8), min_size=4, max_size=4).filter(any)
 
 
 def tables(rows: int, columns: int):
@@ -87,7 +87,7 @@ CASES = [(3, 6, True, 0), (3, 6, False, 0), (3, 4, True, 1), (3, 4, False, 1), (
 
 @pytest.mark.parametrize(("size", "horizon", "ends_apart", "seat"), CASES)
 @settings(max_examples=12, deadline=None)
-@given(payoffs=tables(4, 4), drawn=chances)
+@given(payoffs=tables(4, 4), drawn=probabilities)
 def test_reaching_is_the_best_of_all_plans_for_any_payoffs_and_chances(
     size: int, horizon: int, ends_apart: bool, seat: int, payoffs, drawn
 ) -> None:
@@ -118,7 +118,7 @@ def test_reaching_is_the_best_of_all_plans_for_each_heuristic(size, horizon, end
 def partner_ways(environment: Reaching, partner: CornerWalker) -> list[tuple[float, tuple]]:
     """Chance and cells of each way a heuristic can go, read off the real policy while the agent stands still."""
     certain = int(partner.nearness) != ANY
-    drawn = [1.0] if certain else np.asarray(partner.chances).tolist()
+    drawn = [1.0] if certain else np.asarray(partner.probabilities).tolist()
     ways = []
 
     @jax.jit
@@ -128,7 +128,7 @@ def partner_ways(environment: Reaching, partner: CornerWalker) -> list[tuple[flo
         return environment.step(jax.random.key(0), state, jnp.stack([jnp.int32(0), action])).state, memory
 
     for start, (corner, chance) in itertools.product(inner_cells(environment.size), enumerate(drawn)):
-        policy = partner if certain else eqx.tree_at(lambda p: p.chances, partner, jnp.eye(4)[corner])
+        policy = partner if certain else eqx.tree_at(lambda p: p.probabilities, partner, jnp.eye(4)[corner])
         state = ReachingState(jnp.stack([jnp.array([1, 1]), start]), jnp.int32(0))
         memory, cells = policy.initial_memory(), [tuple(start.tolist())]
         for _ in range(environment.horizon):

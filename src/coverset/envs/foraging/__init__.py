@@ -1,9 +1,9 @@
-"""Level-based Foraging: everything that belongs to it."""
+"""Level-based Foraging: dynamics, heuristics, oracle and board."""
 
 from coverset.envs.foraging.dynamics import (
     EAST,
     LOAD,
-    MOST_ORDERED_OBJECTS,
+    MAX_ORDERED_OBJECTS,
     NONE,
     NORTH,
     NOT_COLLECTED,
@@ -19,7 +19,7 @@ from coverset.envs.foraging.dynamics import (
 __all__ = [
     "EAST",
     "LOAD",
-    "MOST_ORDERED_OBJECTS",
+    "MAX_ORDERED_OBJECTS",
     "NONE",
     "NORTH",
     "NOT_COLLECTED",

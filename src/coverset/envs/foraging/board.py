@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from coverset.envs.drawing import WALKING, Action, Board, Grid, Mark, Scene
+from coverset.envs.drawing import MOVE_ACTIONS, Action, Board, Grid, Mark, Scene
 from coverset.envs.foraging.dynamics import Foraging, ForagingState
 
 
 def draw_board(environment: Foraging) -> Board:
-    """The empty grid; objects are part of the scene, because they may lie elsewhere in each episode."""
-    actions = (Action("wait", "."), *WALKING, Action("load", " ", highlighted=True))
+    """Draw the empty grid; objects belong to the scene, because their cells may change between episodes."""
+    actions = (Action("wait", "."), *MOVE_ACTIONS, Action("load", " ", highlighted=True))
     return Board(
         rules="An object is collected when both stand beside it and load in the same step. Collect them all.",
         actions=(actions, actions),
@@ -18,7 +18,7 @@ def draw_board(environment: Foraging) -> Board:
 
 
 def draw_scene(environment: Foraging, state: ForagingState) -> Scene:
-    """Where both stand, and the objects that are left."""
+    """Draw both players and the remaining objects."""
     del environment
     first, second = ((row, column) for row, column in np.asarray(state.positions).tolist())
     cells, present = np.asarray(state.cells).tolist(), np.asarray(state.present)

@@ -1,8 +1,8 @@
-"""Level-based Foraging for two players who need each other (Rahman et al. 2024, environments section).
+"""Level-based Foraging for two players, both needed for every object (Rahman et al. 2024, environments section).
 
-Movement, collision, loading and random spawning are those of the public package `lbforaging`, restated without loops:
-players of level 1, objects of level 2. An object there pays each loader 1 / (2 num_objects); the common reward here is
-their sum.
+Movement, collision, loading and random spawning follow the public package `lbforaging`, without Python loops: players
+have level 1, objects level 2. `lbforaging` pays each loader 1 / (2 num_objects) per object; the common reward is the
+sum.
 """
 
 import itertools
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from coverset.checks import at_least, one_of
+from coverset.checks import check_at_least, check_one_of
 from coverset.envs.base import Environment, time_limit
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
@@ -27,18 +27,18 @@ PAPER_CELLS = ((1, 1), (1, 4), (4, 3))
 NONE, NORTH, SOUTH, WEST, EAST, LOAD = range(6)
 NOT_COLLECTED = -1
 NOWHERE = -1
-"""Row and column of an object that found no room."""
-MOST_ORDERED_OBJECTS = 5
-"""Beyond 5! = 120 orders of collection a table of conventions helps nobody, nor does a heuristic for each of them."""
+"""Row and column of an object that could not be placed."""
+MAX_ORDERED_OBJECTS = 5
+"""Most objects for which every order of collection is a convention and a heuristic: 5! = 120 orders."""
 
 
 class ForagingState(NamedTuple):
-    """Where players and objects are, and what was collected when."""
+    """Positions of players and objects, and the order of collection."""
 
     positions: Int[Array, "2 2"]
     """Row and column of both seats."""
     cells: Int[Array, "M 2"]
-    """Row and column of each object in row-major order, kept when it is collected; `NOWHERE` if it was never there."""
+    """Row and column of each object in row-major order, kept after collection; `NOWHERE` if it was not placed."""
     present: Bool[Array, "M"]
     collected_order: Int[Array, "M"]
     """0 for the object collected first, 1 for the second and so on, `NOT_COLLECTED` for the others."""
@@ -46,12 +46,12 @@ class ForagingState(NamedTuple):
 
 
 class ForagingView(NamedTuple):
-    """What one seat's observation says, in numbers of the grid."""
+    """One seat's observation, decoded to grid coordinates."""
 
     position: Int[Array, "2"]
-    """Its own row and column."""
+    """The agent's own row and column."""
     cells: Int[Array, "M 2"]
-    """Row and column of each object still there, `NOWHERE` for the others."""
+    """Row and column of each remaining object, `NOWHERE` for the others."""
     present: Bool[Array, "M"]
 
 
@@ -68,9 +68,9 @@ class Foraging(Environment):
       - one slot per object in the order of the ids, all zeros once the object is collected.
 
     With `encoding="one-hot"` a cell is one-hot in row-major order (size^2 numbers). So is an object's slot with
-    `objects="random"`; with fixed objects only one of these numbers could ever be set, and the slot is that number
-    alone: 1 while the object is there. With `encoding="coordinates"` a cell is its row and column scaled to [-1, 1]
-    (2 numbers), and a slot is the object's row and column likewise, then 1 while it is there (3 numbers).
+    `objects="random"`; with fixed objects the slot is a single number, 1 while the object is present. With
+    `encoding="coordinates"` a cell is its row and column scaled to [-1, 1] (2 numbers), and a slot is the object's row
+    and column scaled in the same way, then 1 while it is present (3 numbers).
     """
 
     size: int = 6
@@ -78,9 +78,9 @@ class Foraging(Environment):
     cells: tuple[tuple[int, int], ...] = PAPER_CELLS
     """Row and column of each object, from 0; sorted in row-major order. Unused with random objects."""
     objects: str = "fixed"
-    """`fixed` to `cells`, or `random`: drawn anew for each episode."""
+    """`fixed` to `cells`, or `random`: drawn for each episode."""
     num_objects: int = 3
-    """Objects of an episode. Where random objects find no room there are fewer, as in `lbforaging`."""
+    """Objects per episode. There may be fewer if random objects cannot be placed, as in `lbforaging`."""
     horizon: int = 50
     """Steps until truncation."""
     sees_teammate: bool = False
@@ -90,13 +90,13 @@ class Foraging(Environment):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cells", tuple(sorted((int(row), int(column)) for row, column in self.cells)))
-        one_of("objects", self.objects, ("fixed", "random"))
-        one_of("encoding", self.encoding, ("one-hot", "coordinates"))
-        at_least(
+        check_one_of("objects", self.objects, ("fixed", "random"))
+        check_one_of("encoding", self.encoding, ("one-hot", "coordinates"))
+        check_at_least(
             "size", self.size, 3 if self.objects == "fixed" else 4, "so that there is room for objects and players"
         )
-        at_least("num_objects", self.num_objects, 1)
-        at_least("horizon", self.horizon, 1)
+        check_at_least("num_objects", self.num_objects, 1)
+        check_at_least("horizon", self.horizon, 1)
         if self.objects == "fixed":
             _check_cells(self.cells, self.size, self.num_objects)
 
@@ -111,7 +111,7 @@ class Foraging(Environment):
 
     @property
     def _widths(self) -> tuple[int, int]:
-        """Numbers that an observation spends on a cell and on an object's slot."""
+        """Sizes of the encodings of a cell and of an object's slot."""
         if self.encoding == "coordinates":
             return 2, 3
         return self.size**2, 1 if self.objects == "fixed" else self.size**2
@@ -119,12 +119,12 @@ class Foraging(Environment):
     def reset(self, key: PRNGKey) -> ForagingState:
         """Players start on distinct free cells, uniformly; random objects are spawned around them."""
         if self.objects == "fixed":
-            positions = self._players(key, self.cells)
+            positions = self._place_players(key, self.cells)
             cells, present = jnp.array(self.cells, jnp.int32), jnp.ones(self.num_objects, bool)
         else:
             players_key, objects_key = jax.random.split(key)
-            positions = self._players(players_key, ())
-            cells, present = self._spawn(objects_key, positions)
+            positions = self._place_players(players_key, ())
+            cells, present = self._spawn_objects(objects_key, positions)
         return ForagingState(
             positions=positions,
             cells=cells,
@@ -133,20 +133,20 @@ class Foraging(Environment):
             time=jnp.int32(0),
         )
 
-    def _players(self, key: PRNGKey, taken: tuple[tuple[int, int], ...]) -> Int[Array, "2 2"]:
-        """Two distinct cells off those `taken`, which are in row-major order."""
+    def _place_players(self, key: PRNGKey, taken: tuple[tuple[int, int], ...]) -> Int[Array, "2 2"]:
+        """Draw two distinct cells outside `taken`, whose cells are in row-major order."""
         free = self.size**2 - len(taken)
         first, second = jax.random.randint(key, (2,), 0, jnp.array([free, free - 1]))
         index = jnp.stack([first, jnp.where(second >= first, second + 1, second)])
-        for row, column in taken:  # from the number among free cells to the number among all
+        for row, column in taken:  # from an index among free cells to an index among all
             index = jnp.where(index >= row * self.size + column, index + 1, index)
         return jnp.stack([index // self.size, index % self.size], axis=-1)
 
-    def _spawn(self, key: PRNGKey, positions: Int[Array, "2 2"]) -> tuple[Int[Array, "M 2"], Bool[Array, "M"]]:
-        """Objects off the border, off the players, and apart from each other as `_too_near` says.
+    def _spawn_objects(self, key: PRNGKey, positions: Int[Array, "2 2"]) -> tuple[Int[Array, "M 2"], Bool[Array, "M"]]:
+        """Place objects off the border, off the players, and apart from each other (`_are_too_close`).
 
-        `lbforaging` tries cells at random until one is free. A cell once refused is refused for good, so that is to go
-        through all cells in one random order, here that of their scores, and take each that is still free.
+        `lbforaging` tries random cells until one is free. A rejected cell stays rejected, so this is equivalent to
+        visiting all cells in one random order, here that of their scores, and taking each that is still free.
         """
         inside = jnp.arange(1, self.size - 1)
         rows, columns = (grid.reshape(-1) for grid in jnp.meshgrid(inside, inside, indexing="ij"))
@@ -158,14 +158,14 @@ class Foraging(Environment):
             best = jnp.argmax(score)
             row, column = best // (self.size - 2) + 1, best % (self.size - 2) + 1
             numbers.append(jnp.where(score[best] >= 0, row * self.size + column, self.size**2))
-            score = jnp.where(_too_near(rows - row, columns - column), -1.0, score)
+            score = jnp.where(_are_too_close(rows - row, columns - column), -1.0, score)
         number = jnp.sort(jnp.stack(numbers)).astype(jnp.int32)
         present = number < self.size**2
         cells = jnp.stack([number // self.size, number % self.size], axis=-1)
         return jnp.where(present[:, None], cells, NOWHERE), present
 
     def initial_states(self) -> tuple[ForagingState, Float[np.ndarray, "n"]] | None:
-        """Known for fixed objects: every ordered pair of free cells, equally likely."""
+        """For fixed objects, every ordered pair of free cells with equal probability; None for random objects."""
         if self.objects != "fixed":
             return None
         free = [cell for cell in itertools.product(range(self.size), repeat=2) if cell not in self.cells]
@@ -177,7 +177,7 @@ class Foraging(Environment):
     def step(self, key: PRNGKey, state: ForagingState, actions: Actions) -> Outcome:
         del key
         positions = self._move(state, actions)
-        loading = (actions == LOAD)[:, None] & _beside(state)
+        loading = (actions == LOAD)[:, None] & _find_adjacent(state)
         loaded = state.present & jnp.all(loading, axis=0)
         collected_before = jnp.sum(state.collected_order != NOT_COLLECTED, dtype=jnp.int32)
         order = jnp.where(loaded, collected_before, state.collected_order)
@@ -193,7 +193,7 @@ class Foraging(Environment):
         )
 
     def _move(self, state: ForagingState, actions: Actions) -> Int[Array, "2 2"]:
-        """Walk into free cells. Nobody moves if both would come to stand on one cell; swapping places is allowed."""
+        """Move into free cells. Neither player moves if both would enter one cell; swapping cells is allowed."""
         back = jnp.stack([actions == NORTH, actions == WEST], axis=-1).astype(jnp.int32)
         forth = jnp.stack([actions == SOUTH, actions == EAST], axis=-1).astype(jnp.int32)
         wanted = jnp.clip(state.positions + forth - back, 0, self.size - 1)
@@ -204,7 +204,7 @@ class Foraging(Environment):
     def observe(self, state: ForagingState) -> Observations:
         cells = self._encode(state.positions)
         partner = [cells[::-1]] if self.sees_teammate else []
-        slots = jnp.tile(self._slots(state)[None], (2, 1))
+        slots = jnp.tile(self._encode_objects(state)[None], (2, 1))
         return jnp.concatenate([cells, *partner, slots], axis=-1)
 
     def _encode(self, cells: Int[Array, "n 2"]) -> Float[Array, "n w"]:
@@ -212,7 +212,7 @@ class Foraging(Environment):
             return 2.0 * cells.astype(jnp.float32) / (self.size - 1) - 1.0
         return jax.nn.one_hot(cells[:, 0] * self.size + cells[:, 1], self.size**2, dtype=jnp.float32)
 
-    def _slots(self, state: ForagingState) -> Float[Array, "w"]:
+    def _encode_objects(self, state: ForagingState) -> Float[Array, "w"]:
         present = state.present.astype(jnp.float32)[:, None]
         if self._widths[1] == 1:
             return present.reshape(-1)
@@ -220,7 +220,7 @@ class Foraging(Environment):
         return (jnp.concatenate([slots, present], axis=-1) if self.encoding == "coordinates" else slots).reshape(-1)
 
     def view(self, observation: Observation) -> ForagingView:
-        """The agent's own cell and the objects still there, read back from its observation."""
+        """Decode the agent's own cell and the remaining objects from its observation."""
         cell, slot = self._widths
         position = self._decode(observation[None, :cell])[0]
         slots = observation[-slot * self.num_objects :].reshape(self.num_objects, slot)
@@ -235,7 +235,7 @@ class Foraging(Environment):
         return jnp.stack([number // self.size, number % self.size], axis=-1)
 
     def render(self, state: ForagingState) -> str:
-        """Objects by their ids, seat 0 as X, seat 1 as O, free cells as dots."""
+        """Draw objects by their ids, seat 0 as X, seat 1 as O, free cells as dots."""
         grid = [["." for _ in range(self.size)] for _ in range(self.size)]
         for number, (row, column) in enumerate(state.cells.tolist()):
             if state.present[number]:
@@ -247,22 +247,22 @@ class Foraging(Environment):
 
     @property
     def _orders(self) -> tuple[tuple[int, ...], ...]:
-        """The orders of collection that are conventions, as objects counted from 0."""
-        known = self.objects == "fixed" and self.num_objects <= MOST_ORDERED_OBJECTS
+        """The orders of collection that are conventions, as object indices from 0."""
+        known = self.objects == "fixed" and self.num_objects <= MAX_ORDERED_OBJECTS
         return tuple(itertools.permutations(range(self.num_objects))) if known else ()
 
     @property
     def conventions(self) -> tuple[str, ...]:
-        """With fixed objects, the orders of collection; with random ones conventions may depend on the layout."""
+        """The orders of collection for fixed objects; with random objects, conventions may depend on the layout."""
         return tuple("order " + "-".join(str(number + 1) for number in order) for order in self._orders)
 
     @property
     def convention_payoffs(self) -> tuple[tuple[float, ...], ...]:
-        """Two orders collect the objects with which both begin; then each player waits for the other elsewhere."""
-        return tuple(tuple(_shared_start(a, b) / self.num_objects for b in self._orders) for a in self._orders)
+        """Two orders collect their common prefix; then each player waits at a different object."""
+        return tuple(tuple(_count_common_prefix(a, b) / self.num_objects for b in self._orders) for a in self._orders)
 
     def convention(self, state: ForagingState, seat: int) -> Int[Array, ""]:
-        """The order in which everything was collected; none if something is left."""
+        """The order in which all objects were collected; none if any remains."""
         del seat
         none = len(self.conventions)
         if none == 0:
@@ -298,22 +298,22 @@ class Foraging(Environment):
         return draw_scene(self, state)
 
 
-def _beside(state: ForagingState) -> Bool[Array, "2 M"]:
-    """Which seat stands beside which object, or beside where it was."""
+def _find_adjacent(state: ForagingState) -> Bool[Array, "2 M"]:
+    """Whether each seat is adjacent to each object's cell, collected or not."""
     away = jnp.abs(state.positions[:, None] - state.cells[None])
     return jnp.sum(away, axis=-1) == 1
 
 
-def _too_near(rows: Int[Array, "*n"], columns: Int[Array, "*n"]) -> Bool[Array, "*n"]:
-    """Whether two objects that lie `rows` and `columns` apart would touch, corners included, or share a neighbour."""
+def _are_too_close(rows: Int[Array, "*n"], columns: Int[Array, "*n"]) -> Bool[Array, "*n"]:
+    """Whether objects `rows` and `columns` apart touch, corners included, or have a common neighbour in a line."""
     far, near = jnp.maximum(abs(rows), abs(columns)), jnp.minimum(abs(rows), abs(columns))
     return (far <= 1) | ((far == 2) & (near == 0))
 
 
 def _check_cells(cells: tuple[tuple[int, int], ...], size: int, num_objects: int) -> None:
-    """Raise unless `lbforaging` could have spawned objects on these cells.
+    """Raise unless `lbforaging` could spawn objects on these cells.
 
-    Were two objects beside one player, the object it loads would depend there on memory addresses.
+    With two objects adjacent to one player, the object that `lbforaging` loads would depend on memory addresses.
     """
     if len(cells) != num_objects:
         raise ValueError(
@@ -330,5 +330,5 @@ def _check_cells(cells: tuple[tuple[int, int], ...], size: int, num_objects: int
             )
 
 
-def _shared_start(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+def _count_common_prefix(one: tuple[int, ...], other: tuple[int, ...]) -> int:
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=True)))

@@ -1,7 +1,7 @@
 """Heuristics H1 to H8 of Level-based Foraging (Rahman et al. 2024, Appendix A), for any grid and number of objects.
 
-The partner may stand in the way and is not looked at, so a heuristic learns of it by a move that failed. It then goes
-around that cell or tries again, by the toss of a coin: two of a kind that did the same would meet again and again.
+Heuristics do not observe the partner, so they detect it by a failed move. They then walk around that cell or try again,
+with probability 1/2 each; otherwise two identical heuristics could block each other forever.
 """
 
 import itertools
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
 from coverset.envs.extensions import number_heuristics
-from coverset.envs.foraging.dynamics import LOAD, MOST_ORDERED_OBJECTS, NONE, NORTH, NOWHERE, Foraging, ForagingView
+from coverset.envs.foraging.dynamics import LOAD, MAX_ORDERED_OBJECTS, NONE, NORTH, NOWHERE, Foraging, ForagingView
 from coverset.policy import Policy
 from coverset.types import Percept, PRNGKey
 
@@ -21,29 +21,29 @@ NEAREST, BY_RANK, FURTHEST = 1, 0, -1
 MOVES = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1), (0, 0))
 """Row and column change of the actions none, north, south, west, east, load."""
 FAR = 10_000
-"""A distance that stands for no way at all."""
+"""Distance of unreachable cells."""
 
 
 class ForagingMemory(NamedTuple):
-    """What a collector keeps from step to step."""
+    """Memory of `ObjectCollector`."""
 
     target: Int[Array, ""]
-    """The object it is after."""
+    """The object to collect next."""
     position: Int[Array, "2"]
-    """Its cell a step ago."""
+    """The cell one step ago."""
     action: Int[Array, ""]
-    """What it did a step ago."""
+    """The action one step ago."""
     blocked: Int[Array, "2"]
-    """A cell it walks around until its target changes, or `NOWHERE`."""
+    """A cell to walk around until the target changes, or `NOWHERE`."""
 
 
 @final
 class ObjectCollector(Policy):
-    """Choose an object, walk to a cell beside it by a shortest way, load until it is gone, choose the next.
+    """Choose an object, walk to an adjacent cell by a shortest path, load until it is collected, choose the next.
 
-    With `nearness` 1 or -1 it chooses the nearest or furthest object left, by Manhattan distance from the cell on which
-    it stands then; among equals, and with 0 always, the one of lowest rank. Of several shortest ways it takes the first
-    in the order north, south, west, east. With nothing left it stands still.
+    With `nearness` 1 or -1 the target is the nearest or furthest remaining object, by Manhattan distance from the
+    current cell, with ties broken by rank; with 0 it is the object of lowest rank. Among shortest paths it takes the
+    first in the order north, south, west, east. It stays in place when no objects remain.
     """
 
     environment: Foraging = eqx.field(static=True)
@@ -59,7 +59,7 @@ class ObjectCollector(Policy):
         view = self.environment.view(percept.observation)
         kept = ~percept.first & view.present[memory.target]
         target = jnp.where(kept, memory.target, self._choose(view))
-        blocked = jnp.where(kept, _blocked(key, view, memory), NOWHERE)
+        blocked = jnp.where(kept, _update_blocked_cell(key, view, memory), NOWHERE)
         action = self._approach(view, target, blocked)
         return action, ForagingMemory(target, view.position, action, blocked)
 
@@ -69,72 +69,74 @@ class ObjectCollector(Policy):
         return jnp.argmin(jnp.where(view.present, cost, jnp.iinfo(jnp.int32).max)).astype(jnp.int32)
 
     def _approach(self, view: ForagingView, target: Int[Array, ""], blocked: Int[Array, "2"]) -> Int[Array, ""]:
-        """Load beside the target, else take the first step of a shortest way there.
+        """Load if adjacent to the target, else take the first step of a shortest path.
 
-        There always is a way: objects touch neither each other nor the border, so no one cell cuts the grid in two.
+        A path always exists: objects touch neither each other nor the border, so no single cell disconnects the grid.
         """
         cell = view.cells[target]
-        around = self._distances_around(view, cell, blocked)
+        around = self._distances_from_neighbours(view, cell, blocked)
         beside = jnp.sum(jnp.abs(view.position - cell)) == 1
         action = jnp.where(beside, LOAD, NORTH + jnp.argmin(around))
         return jnp.where(jnp.any(view.present), action, NONE).astype(jnp.int32)
 
-    def _distances_around(self, view: ForagingView, cell: Int[Array, "2"], blocked: Int[Array, "2"]) -> Int[Array, "4"]:
-        """Steps to a cell beside `cell` from the four cells around the player, in the order of the actions."""
-        rows, columns = _grid(self.environment.size)
+    def _distances_from_neighbours(
+        self, view: ForagingView, cell: Int[Array, "2"], blocked: Int[Array, "2"]
+    ) -> Int[Array, "4"]:
+        """Steps to a cell adjacent to `cell` from the player's four neighbours, in the order of the actions."""
+        rows, columns = _make_padded_grid(self.environment.size)
         obstacles = jnp.concatenate([view.cells, blocked[None]])
         on_obstacle = (rows == obstacles[:, :1, None]) & (columns == obstacles[:, 1:, None])
         inside = (rows >= 0) & (rows < self.environment.size) & (columns >= 0) & (columns < self.environment.size)
         free = inside[0] & ~jnp.any(on_obstacle, axis=0)
         goals = free & ((jnp.abs(rows - cell[0]) + jnp.abs(columns - cell[1]))[0] == 1)
         here = (rows == view.position[0]) & (columns == view.position[1])
-        away = _distances(goals, free, sweeps=2 * self.environment.size + 2 * len(obstacles))
-        return jnp.sum(jnp.where(here, _neighbours(away), 0), axis=(1, 2))
+        away = _compute_distances(goals, free, sweeps=2 * self.environment.size + 2 * len(obstacles))
+        return jnp.sum(jnp.where(here, _shift_to_neighbours(away), 0), axis=(1, 2))
 
 
-def _blocked(key: PRNGKey, view: ForagingView, memory: ForagingMemory) -> Int[Array, "2"]:
-    """The cell to walk around: by the toss of a coin the one into which a move has just failed, or that from before."""
+def _update_blocked_cell(key: PRNGKey, view: ForagingView, memory: ForagingMemory) -> Int[Array, "2"]:
+    """Return the cell to walk around: after a failed move its target with probability 1/2, else the previous one."""
     move = jnp.array(MOVES, jnp.int32)[memory.action]
     failed = jnp.any(move != 0) & jnp.all(view.position == memory.position)
     return jnp.where(failed & jax.random.bernoulli(key), view.position + move, memory.blocked)
 
 
-def _grid(size: int) -> tuple[Int[Array, "1 s s"], Int[Array, "1 s s"]]:
-    """Row and column of each cell of a grid with a rim of one cell around it, behind an axis to compare along."""
+def _make_padded_grid(size: int) -> tuple[Int[Array, "1 s s"], Int[Array, "1 s s"]]:
+    """Row and column of each cell of a grid padded by one cell, with a leading axis for broadcasting."""
     numbers = jnp.arange(-1, size + 1)
     rows, columns = jnp.meshgrid(numbers, numbers, indexing="ij")
     return rows[None], columns[None]
 
 
-def _neighbours(grid: Int[Array, "s s"]) -> Int[Array, "4 s s"]:
-    """What `grid` holds north, south, west and east of each cell; around the rim it is meaningless."""
+def _shift_to_neighbours(grid: Int[Array, "s s"]) -> Int[Array, "4 s s"]:
+    """Values of `grid` north, south, west and east of each cell; values at the padding are meaningless."""
     return jnp.stack([jnp.roll(grid, -row, 0) if row else jnp.roll(grid, -column, 1) for row, column in MOVES[1:5]])
 
 
-def _distances(goals: Bool[Array, "s s"], free: Bool[Array, "s s"], sweeps: int) -> Int[Array, "s s"]:
-    """Steps from each free cell to the nearest goal over free cells, `FAR` from all others.
+def _compute_distances(goals: Bool[Array, "s s"], free: Bool[Array, "s s"], sweeps: int) -> Int[Array, "s s"]:
+    """Steps from each free cell to the nearest goal over free cells; `FAR` for all other cells.
 
-    Ways of up to `sweeps` steps are found. Around obstacles that do not touch, each costs two steps at most.
+    Paths of up to `sweeps` steps are found. Each obstacle that touches no other adds at most two steps.
     """
 
     def sweep(_, away):
-        return jnp.where(free, jnp.minimum(away, 1 + jnp.min(_neighbours(away), axis=0)), FAR)
+        return jnp.where(free, jnp.minimum(away, 1 + jnp.min(_shift_to_neighbours(away), axis=0)), FAR)
 
     return jax.lax.fori_loop(0, sweeps, sweep, jnp.where(goals, 0, FAR))
 
 
 def list_heuristics(environment: Foraging) -> dict[str, tuple[ObjectCollector, str]]:
-    """H1 to H8 for three objects: nearest first, furthest first, then every order; and a sentence each."""
+    """Return nearest first, furthest first, then every order (H1 to H8 for three objects), with a sentence each."""
     number = environment.num_objects
     by_id = jnp.arange(number, dtype=jnp.int32)
     collectors = [
-        (ObjectCollector(environment, jnp.int32(NEAREST), by_id), "Collects the nearest object left, again and again."),
+        (ObjectCollector(environment, jnp.int32(NEAREST), by_id), "Always collects the nearest remaining object."),
         (
             ObjectCollector(environment, jnp.int32(FURTHEST), by_id),
-            "Collects the furthest object left, again and again.",
+            "Always collects the furthest remaining object.",
         ),
     ]
-    orders = itertools.permutations(range(number)) if number <= MOST_ORDERED_OBJECTS else ()
+    orders = itertools.permutations(range(number)) if number <= MAX_ORDERED_OBJECTS else ()
     for order in orders:
         ranks = jnp.array([order.index(each) for each in range(number)], jnp.int32)
         name = "-".join(str(each + 1) for each in order)

@@ -1,7 +1,7 @@
-"""Bounds for Level-based Foraging, where the best return is not computed.
+"""Upper bounds on returns in Level-based Foraging; the best return itself is not computed.
 
-The partner's memory, its coin tosses and the ways in which two players can block each other make the hidden state too
-large for an exact answer. No agent can earn more than all objects, 1, or fewer where the horizon is too short for them.
+The partner's memory, its random choices and mutual blocking make the hidden state too large for an exact solution. The
+return of all objects, 1, is an upper bound; it is lower if the horizon is too short to collect them.
 """
 
 import itertools
@@ -9,35 +9,35 @@ import itertools
 import numpy as np
 from jaxtyping import Int
 
-from coverset.envs.foraging.dynamics import MOST_ORDERED_OBJECTS, Foraging
+from coverset.envs.foraging.dynamics import MAX_ORDERED_OBJECTS, Foraging
 from coverset.envs.foraging.heuristics import BY_RANK, ObjectCollector
 from coverset.envs.oracle import Oracle
 
 
 def solve(environment: Foraging, partner: ObjectCollector, seat: int) -> Oracle:
-    """The share of the objects that two players could collect before the horizon; an upper bound in either seat.
+    """Bound the return by the share of objects that two players can collect before the horizon, in either seat.
 
-    With random objects, and with too many to go through their orders, the bound is 1.
+    With random objects, or too many to enumerate their orders, the bound is 1.
     """
     del seat
     bound = 1.0
-    if environment.objects == "fixed" and environment.num_objects <= MOST_ORDERED_OBJECTS:
-        bound = _collectable(environment, _orders(environment, partner)) / environment.num_objects
+    if environment.objects == "fixed" and environment.num_objects <= MAX_ORDERED_OBJECTS:
+        bound = _count_collectable(environment, _list_orders(environment, partner)) / environment.num_objects
     return Oracle(bound, exact=False, full_information=bound)
 
 
-def _orders(environment: Foraging, partner: ObjectCollector) -> Int[np.ndarray, "orders M"]:
-    """The orders that the partner may follow; by distance, any."""
+def _list_orders(environment: Foraging, partner: ObjectCollector) -> Int[np.ndarray, "orders M"]:
+    """Return the orders that the partner may follow; all of them if it chooses by distance."""
     if int(partner.nearness) == BY_RANK:
         return np.argsort(np.asarray(partner.ranks))[None]
     return np.array([*itertools.permutations(range(environment.num_objects))])
 
 
-def _collectable(environment: Foraging, orders: Int[np.ndarray, "orders M"]) -> float:
-    """Mean over both starts of the objects that can be collected in one of the orders, if nothing were in the way.
+def _count_collectable(environment: Foraging, orders: Int[np.ndarray, "orders M"]) -> float:
+    """Mean over both starts of the objects that can be collected in the best of the orders, without obstacles.
 
-    Beside the first object both are after max(d - 1) steps, d their distances from it; from object to object they walk
-    at least their distance less the two cells beside them; and each object takes a step to load.
+    Both players are adjacent to the first object after max(d - 1) steps, with d their distances from it; between two
+    objects they walk at least the distance between them minus 2; and loading an object takes one step.
     """
     cells, size = np.asarray(environment.cells), environment.size
     everywhere = np.stack(np.divmod(np.arange(size**2), size), axis=-1)

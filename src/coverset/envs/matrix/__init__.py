@@ -1,4 +1,4 @@
-"""Repeated Matrix Game: everything that belongs to it."""
+"""Repeated Matrix Game: dynamics, heuristics, oracle and board."""
 
 from coverset.envs.matrix.dynamics import NOT_PLAYED, PAPER_PAYOFFS, MatrixGame, MatrixState
 

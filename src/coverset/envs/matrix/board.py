@@ -1,14 +1,14 @@
-"""The repeated matrix game in the studio: the table of payoffs, with the joint action of the round marked."""
+"""The repeated matrix game in the studio: the payoff table with the last joint action marked."""
 
 import numpy as np
 
-from coverset.envs.drawing import Board, Scene, Table, numbered_actions
+from coverset.envs.drawing import Board, Scene, Table, number_actions
 from coverset.envs.matrix.dynamics import MatrixGame, MatrixState
 
 
 def draw_board(environment: MatrixGame) -> Board:
-    """The table, with actions on the number keys."""
-    actions = tuple(numbered_actions(count) for count in environment.num_actions)
+    """Draw the payoff table, with actions on the number keys."""
+    actions = tuple(number_actions(count) for count in environment.num_actions)
     rows, columns = ([action.name for action in seat] for seat in actions)
     return Board(
         rules="Both choose an action at the same time; the table says what the pair earns for it.",
@@ -18,7 +18,7 @@ def draw_board(environment: MatrixGame) -> Board:
 
 
 def draw_scene(environment: MatrixGame, state: MatrixState) -> Scene:
-    """The joint action of the last round, if one was played."""
+    """Mark the joint action of the last round, if one was played."""
     del environment
     row, column = np.asarray(state.actions).tolist()
     return Scene(played=(row, column) if int(state.time) else None)

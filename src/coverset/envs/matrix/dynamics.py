@@ -1,6 +1,6 @@
-"""Repeated Matrix Game (Rahman et al. 2024, environments section): one round per episode, nothing to see.
+"""Repeated Matrix Game (Rahman et al. 2024, environments section): one round per episode, constant observation.
 
-A teammate is met for several episodes, so the game repeats; the values of Appendix B are those of one round.
+A trial has several episodes with one teammate, so the game repeats; the values of Appendix B are those of one round.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from coverset.checks import at_least, payoff_table
+from coverset.checks import check_at_least, check_payoff_table
 from coverset.envs.base import Environment, time_limit
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
@@ -23,7 +23,7 @@ NOT_PLAYED = -1
 
 
 class MatrixState(NamedTuple):
-    """The round's joint action, `NOT_PLAYED` before it."""
+    """The last joint action; `NOT_PLAYED` before the first round."""
 
     actions: Int[Array, "2"]
     time: Int[Array, ""]
@@ -39,11 +39,11 @@ class MatrixGame(Environment):
     payoffs: tuple[tuple[float, ...], ...] = PAPER_PAYOFFS
     """Rows are seat 0's actions, columns seat 1's; any rectangular table of finite numbers."""
     horizon: int = 1
-    """Rounds per episode; the game terminates after them."""
+    """Rounds per episode, after which the game terminates."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "payoffs", payoff_table("payoffs", self.payoffs))
-        at_least("horizon", self.horizon, 1)
+        object.__setattr__(self, "payoffs", check_payoff_table("payoffs", self.payoffs))
+        check_at_least("horizon", self.horizon, 1)
 
     @property
     def observation_size(self) -> int:
@@ -89,7 +89,7 @@ class MatrixGame(Environment):
 
     @property
     def conventions(self) -> tuple[str, ...]:
-        """Seat 0's actions. Whether each is in the coverage set is for `convention_payoffs` to say."""
+        """The actions. `convention_payoffs` determines which of them are in the coverage set."""
         return tuple(f"action {number + 1}" for number in range(max(self.num_actions)))
 
     @property

@@ -12,12 +12,12 @@ from coverset.policy import Policy
 from coverset.types import Percept, PRNGKey
 
 FAVOURED = 0.7
-"""How often a mixed heuristic plays its action; the others share the rest."""
+"""Probability of a mixed heuristic's main action; the others share the rest equally."""
 
 
 @final
 class MixedAction(Policy):
-    """Draw the action of each round from fixed probabilities; remember nothing."""
+    """Draw the action of each round from fixed probabilities, without memory."""
 
     probabilities: Float[Array, "actions"]
 
@@ -30,15 +30,17 @@ class MixedAction(Policy):
 
 
 def list_heuristics(environment: MatrixGame) -> dict[str, tuple[MixedAction, str]]:
-    """Every action of seat 1 for certain, then each with 70% while the others share 30% evenly, and a sentence each."""
+    """Return every pure action of seat 1, then each with 70% and 30% shared by the others, with a sentence each."""
     actions = environment.num_actions[1]
-    pure = [(_favouring(action, actions, 1.0), f"Always plays action {action + 1}.") for action in range(actions)]
+    pure = [
+        (_make_mixed_action(action, actions, 1.0), f"Always plays action {action + 1}.") for action in range(actions)
+    ]
     if actions == 1:
         return number_heuristics(pure)
     rest = f"{100 * (1 - FAVOURED) / (actions - 1):g}%"
     mixed = [
         (
-            _favouring(action, actions, FAVOURED),
+            _make_mixed_action(action, actions, FAVOURED),
             f"Plays action {action + 1} with 70%, each other action with {rest}.",
         )
         for action in range(actions)
@@ -46,6 +48,6 @@ def list_heuristics(environment: MatrixGame) -> dict[str, tuple[MixedAction, str
     return number_heuristics(pure + mixed)
 
 
-def _favouring(action: int, actions: int, probability: float) -> MixedAction:
+def _make_mixed_action(action: int, actions: int, probability: float) -> MixedAction:
     others = (1.0 - probability) / max(actions - 1, 1)
     return MixedAction(jnp.full(actions, others, jnp.float32).at[action].set(probability))

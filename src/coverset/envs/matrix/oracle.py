@@ -1,7 +1,7 @@
 """Oracles of the repeated matrix game.
 
-A heuristic draws each round anew and looks at nothing, so rounds and episodes are independent and nothing seen in
-earlier ones helps: one action is best in all of them.
+A heuristic draws each round independently and observes nothing, so earlier rounds carry no information, and one action
+is best in every round.
 """
 
 import jax.numpy as jnp
@@ -9,20 +9,20 @@ import numpy as np
 
 from coverset.envs.matrix.dynamics import MatrixGame
 from coverset.envs.matrix.heuristics import MixedAction
-from coverset.envs.oracle import Oracle, chances_as_written
+from coverset.envs.oracle import Oracle, to_double_precision
 
 
 def solve(environment: MatrixGame, partner: MixedAction, seat: int) -> Oracle:
-    """Answer a mix p of the other seat's actions over the rounds of an episode.
+    """Compute the best response to a mixture p of the other seat's actions over the rounds of an episode.
 
         value = rounds max_a sum_c p(c) payoff[a, c]        full information = rounds sum_c p(c) max_a payoff[a, c]
 
     Args:
-      seat: the agent's; for seat 1 the table is transposed.
+      seat: seat of the agent; for seat 1 the table is transposed.
     """
     table = np.asarray(environment.payoffs)
     payoffs = table if seat == 0 else table.T
-    mix = chances_as_written(partner.probabilities)
+    mix = to_double_precision(partner.probabilities)
     if len(mix) != payoffs.shape[1]:
         raise ValueError(
             f"seat must be 0 in a game where the heuristics' seat has {len(mix)} actions and the other "

@@ -1,4 +1,4 @@
-"""Cooperative Reaching and Weighted Cooperative Reaching: everything that belongs to them."""
+"""Cooperative Reaching and Weighted Cooperative Reaching: dynamics, heuristics, oracles and board."""
 
 from coverset.envs.reaching.dynamics import CORNERS, MOVES, SAME_CORNER, WEIGHTED, Reaching, ReachingState
 

@@ -1,6 +1,6 @@
 """Cooperative Reaching and Weighted Cooperative Reaching (Rahman et al. 2024, environments section).
 
-Two agents walk on a square grid and are paid for the corners on which they stand at the same time. Corners are
+Two agents walk on a square grid and are rewarded for the corners that they occupy at the same time. Corners are
 A, B, C, D clockwise from the top left. Agents may share a cell.
 """
 
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from coverset.checks import at_least, one_of, payoff_table
+from coverset.checks import check_at_least, check_one_of, check_payoff_table
 from coverset.envs.base import Environment, one_hot_cell, time_limit
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
@@ -40,14 +40,14 @@ class ReachingState(NamedTuple):
 class Reaching(Environment):
     """Meet on the corners of a grid.
 
-    Observation: the agent's own cell; behind it, if `sees_teammate`, the partner's cell. A cell is one-hot in row-major
+    Observation: the agent's own cell, followed by the partner's cell if `sees_teammate`. A cell is one-hot in row-major
     order (size^2 numbers) or, with `encoding="coordinates"`, its row and column scaled to [-1, 1] (2 numbers).
     """
 
     payoffs: tuple[tuple[float, ...], ...] = SAME_CORNER
-    """Reward by the corners of seat 0 (row) and seat 1 (column), in the order A B C D."""
+    """Reward by the corners of seat 0 (row) and seat 1 (column), in the order A, B, C, D."""
     ends_apart: bool = False
-    """Whether standing on two different corners at once ends the episode too."""
+    """Whether the episode also ends when the agents are on different corners."""
     size: int = 5
     """Cells along a side."""
     horizon: int = 50
@@ -58,12 +58,12 @@ class Reaching(Environment):
     """`one-hot` or `coordinates`."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "payoffs", payoff_table("payoffs", self.payoffs))
+        object.__setattr__(self, "payoffs", check_payoff_table("payoffs", self.payoffs))
         if (len(self.payoffs), len(self.payoffs[0])) != (4, 4):
             raise ValueError(f"payoffs must be 4 x 4, got {len(self.payoffs)} x {len(self.payoffs[0])}.")
-        at_least("size", self.size, 3, "so that agents can start off the border")
-        at_least("horizon", self.horizon, 1)
-        one_of("encoding", self.encoding, ("one-hot", "coordinates"))
+        check_at_least("size", self.size, 3, "so that agents can start off the border")
+        check_at_least("horizon", self.horizon, 1)
+        check_one_of("encoding", self.encoding, ("one-hot", "coordinates"))
 
     @property
     def observation_size(self) -> int:
@@ -80,7 +80,7 @@ class Reaching(Environment):
         return jnp.array([(0, 0), (0, last), (last, last), (last, 0)], jnp.int32)
 
     def reset(self, key: PRNGKey) -> ReachingState:
-        """Both agents start independently and uniformly off the border."""
+        """Draw both starts independently and uniformly from the cells off the border."""
         positions = jax.random.randint(key, (2, 2), 1, self.size - 1)
         return ReachingState(positions=positions, time=jnp.int32(0))
 
@@ -118,7 +118,7 @@ class Reaching(Environment):
         return jnp.concatenate([cells, cells[::-1]], axis=-1) if self.sees_teammate else cells
 
     def own_position(self, observation: Float[Array, "d"]) -> Int[Array, "2"]:
-        """The agent's cell, read back from its observation."""
+        """Decode the agent's own cell from its observation."""
         if self.encoding == "one-hot":
             cell = jnp.argmax(observation[: self.size**2]).astype(jnp.int32)
             return jnp.stack([cell // self.size, cell % self.size])

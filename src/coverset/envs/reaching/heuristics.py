@@ -15,19 +15,19 @@ from coverset.types import Percept, PRNGKey
 STAY, UP, DOWN, LEFT, RIGHT = range(5)
 NEAREST, ANY, FURTHEST = 1, 0, -1
 FAVOURED = 0.55
-"""How often H12 to H15 walk to their corner; the others share the rest."""
+"""Probability of the main corner of H12 to H15; the others share the rest equally."""
 
 
 @final
 class CornerWalker(Policy):
-    """Choose a corner when an episode starts, walk there, vertically first, then horizontally, and stay.
+    """Choose a corner at the start of an episode, walk there, vertically first, then horizontally, and stay.
 
-    With `nearness` 1 or -1 it is the nearest or furthest of the corners whose chance is above 0, by Manhattan distance
-    from the cell of the start; among equals the lowest letter. With 0 it is drawn by the chances. Memory is the corner.
+    With `nearness` 1 or -1 it is the nearest or furthest corner with positive probability, by Manhattan distance from
+    the start, with ties broken alphabetically. With 0 it is drawn from `probabilities`. Memory is the corner.
     """
 
     environment: Reaching = eqx.field(static=True)
-    chances: Float[Array, "4"]
+    probabilities: Float[Array, "4"]
     nearness: Int[Array, ""]
 
     def initial_memory(self) -> Int[Array, ""]:
@@ -40,9 +40,9 @@ class CornerWalker(Policy):
 
     def _choose(self, key: PRNGKey, position: Int[Array, "2"]) -> Int[Array, ""]:
         distance = jnp.sum(jnp.abs(self.environment.corners() - position[None]), axis=-1)
-        # argmin takes the first of equals, that is the lowest letter
-        by_distance = jnp.argmin(jnp.where(self.chances > 0, self.nearness * distance, jnp.iinfo(jnp.int32).max))
-        drawn = jax.random.categorical(key, jnp.log(self.chances))
+        # argmin returns the first minimum, which breaks ties alphabetically
+        by_distance = jnp.argmin(jnp.where(self.probabilities > 0, self.nearness * distance, jnp.iinfo(jnp.int32).max))
+        drawn = jax.random.categorical(key, jnp.log(self.probabilities))
         return jnp.where(self.nearness == ANY, drawn, by_distance).astype(jnp.int32)
 
     def _walk(self, position: Int[Array, "2"], corner: Int[Array, ""]) -> Int[Array, ""]:
@@ -52,7 +52,7 @@ class CornerWalker(Policy):
 
 
 def list_heuristics(environment: Reaching) -> dict[str, tuple[CornerWalker, str]]:
-    """H1 to H15, and a sentence each."""
+    """Return H1 to H15 with a sentence each."""
     rest = (1 - FAVOURED) / 3
     rows: list[tuple[str, int, str]] = [
         ("ABCD", NEAREST, "Walks to the nearest corner."),
@@ -61,20 +61,20 @@ def list_heuristics(environment: Reaching) -> dict[str, tuple[CornerWalker, str]
         ("AB", FURTHEST, "Walks to the further of corners A and B."),
         ("CD", NEAREST, "Walks to the nearer of corners C and D."),
         ("CD", FURTHEST, "Walks to the further of corners C and D."),
-        ("ABCD", ANY, "Draws one of the four corners evenly for each episode and walks there."),
+        ("ABCD", ANY, "Draws one of the four corners uniformly for each episode and walks there."),
         *((corner, ANY, f"Walks to corner {corner}.") for corner in CORNERS),
     ]
-    walkers = [(_walker(environment, _evenly(corners), nearness), text) for corners, nearness, text in rows]
+    walkers = [(_make_walker(environment, _make_uniform(corners), nearness), text) for corners, nearness, text in rows]
     for number, corner in enumerate(CORNERS):
-        chances = [FAVOURED if other == number else rest for other in range(len(CORNERS))]
+        probabilities = [FAVOURED if other == number else rest for other in range(len(CORNERS))]
         text = f"Draws corner {corner} with 55%, each other with 15%, for each episode and walks there."
-        walkers.append((_walker(environment, chances, ANY), text))
+        walkers.append((_make_walker(environment, probabilities, ANY), text))
     return number_heuristics(walkers)
 
 
-def _walker(environment: Reaching, chances: list[float], nearness: int) -> CornerWalker:
-    return CornerWalker(environment, jnp.array(chances, jnp.float32), jnp.int32(nearness))
+def _make_walker(environment: Reaching, probabilities: list[float], nearness: int) -> CornerWalker:
+    return CornerWalker(environment, jnp.array(probabilities, jnp.float32), jnp.int32(nearness))
 
 
-def _evenly(corners: str) -> list[float]:
+def _make_uniform(corners: str) -> list[float]:
     return [1.0 / len(corners) if corner in corners else 0.0 for corner in CORNERS]

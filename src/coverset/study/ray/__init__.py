@@ -1,0 +1,1 @@
+"""The study engine that runs units on a Ray cluster."""

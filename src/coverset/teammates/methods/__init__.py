@@ -1,0 +1,1 @@
+"""Teammate generation methods, one file each; `coverset.teammates.method` has their interface."""

@@ -15,10 +15,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from coverset.teammates.method import PairWeightRule, gaps
-from coverset.types import PairMatrix, Scalar
+from coverset.checks import check_at_least, check_finite
+from coverset.teammates.method import Method, Seen, World, gaps
+from coverset.types import PairMatrix, PRNGKey, Scalar
 
 SMALLEST_VALUE = 1e-6
+RESTART_MULTIPLIER = 0.5
+"""Multipliers of a restarted pair, unless the upper bound is lower."""
+RESTART_DECAY = 2.5
+"""With `multiplier_growth_exponent`, they decay to exp(-2.5) of that, one in twelve, within `restart_patience`."""
 
 
 class Multipliers(NamedTuple):
@@ -50,59 +55,79 @@ def lagrangian_pair_weights(multipliers: Multipliers) -> PairMatrix:
 
 
 @dataclass(frozen=True)
-class LBRDiv(PairWeightRule):
+class LBRDiv(Method):
     """Projected gradient descent of the Lagrangian in its multipliers."""
 
-    margin: float
-    """tau."""
-    rate: float
-    """lambda_alpha, the multipliers' step size."""
-    ceiling: float = float("inf")
+    multiplier_learning_rate: float = 0.05
+    """Step size of the Lagrange multipliers: lambda_alpha."""
+    multiplier_interval: int = 1
+    """Updates between two steps of the multipliers: T_lagrange."""
+    max_multiplier: float = float("inf")
     """Upper bound of every multiplier; infinite in the paper."""
-    ripeness: float = 0.0
-    """How much slower multipliers grow for a pair that earns less than the best one; 0 in the paper."""
-    fading: float = 0.0
-    """Share of its multipliers that a pair loses at each step before it has earned anything, if there is ripeness; 0 in
-    the paper."""
-    renewed: float = 0.0
-    """Value of the multipliers of a pair that starts anew."""
-    start: float = 0.0
-    """Value of every multiplier at the outset."""
+    multiplier_growth_exponent: float = 0.0
+    """How much slower multipliers grow for a pair that earns less than the best pair: growth is scaled by the ratio of
+    their self-play returns to this power. 0 in the paper."""
+    initial_multiplier: float = 0.0
+    """Value of every multiplier before training."""
 
-    def init(self, population_size: int) -> Multipliers:
-        off_diagonal = self.start * (1.0 - jnp.eye(population_size))
+    def __post_init__(self) -> None:
+        check_at_least("multiplier_interval", self.multiplier_interval, 1)
+        check_at_least("max_multiplier", self.max_multiplier, 0)
+        for name in ("multiplier_learning_rate", "multiplier_growth_exponent", "initial_multiplier"):
+            check_at_least(name, getattr(self, name), 0)
+            check_finite(name, getattr(self, name))
+
+    def init(self, key: PRNGKey, world: World) -> Multipliers:
+        del key
+        off_diagonal = self.initial_multiplier * (1.0 - jnp.eye(world.rows))
         return Multipliers(off_diagonal, off_diagonal)
 
     def weights(self, state: Multipliers) -> PairMatrix:
         return lagrangian_pair_weights(state)
 
-    def update(self, state: Multipliers, pair_values: PairMatrix) -> Multipliers:
-        """alpha <- clip(alpha - rate dL/dalpha, 0, ceiling); the gradient is the constraint's gap."""
-        slack = Multipliers(*gaps(pair_values, self.margin))
-        growth = self._growth(jnp.diagonal(pair_values))[:, None]
-        kept = 1.0 - self.fading * (1.0 - growth)
+    def update(self, state: Multipliers, seen: Seen) -> Multipliers:
+        due = (seen.update + 1) % self.multiplier_interval == 0
+        settings = seen.world.settings
+        decay = RESTART_DECAY / settings.restart_patience if settings.restart_patience else 0.0
+        moved = self.descend(state, seen.pair_values, margin=settings.margin, decay=decay)
+        state = jax.tree.map(lambda new, old: jnp.where(due, new, old), moved, state)
+        return self.restart(state, seen.restarted) if settings.restart_patience else state
+
+    def descend(self, state: Multipliers, pair_values: PairMatrix, *, margin: float, decay: float = 0.0) -> Multipliers:
+        """alpha <- clip(alpha - rate dL/dalpha, 0, max); the gradient is the constraint's gap.
+
+        `decay` is the share of its multipliers that a pair loses before it earns anything, where growth is scaled.
+        """
+        slack = Multipliers(*gaps(pair_values, margin))
+        growth = self._growth(jnp.diagonal(pair_values), margin)[:, None]
+        kept = 1.0 - decay * (1.0 - growth)
 
         def step(multiplier: PairMatrix, gap: PairMatrix) -> PairMatrix:
-            moved = kept * multiplier - self.rate * jnp.where(gap < 0.0, growth, 1.0) * gap
-            return jnp.clip(moved, 0.0, self.ceiling)
+            moved = kept * multiplier - self.multiplier_learning_rate * jnp.where(gap < 0.0, growth, 1.0) * gap
+            return jnp.clip(moved, 0.0, self.max_multiplier)
 
         return jax.tree.map(step, state, slack)
 
-    def renew(self, state: Multipliers, fresh: Bool[Array, "K"]) -> Multipliers:
-        """A pair that starts anew is held to its constraints from the outset, and nobody is held to theirs by it.
+    def restart(self, state: Multipliers, restarted: Bool[Array, "K"]) -> Multipliers:
+        """A restarted pair begins with full multipliers; other pairs' multipliers against it are reset to zero.
 
-        As its multipliers fade, the convention that the fewest others follow is the first that pays.
+        As its multipliers decay, the convention that the fewest other pairs follow is the first that pays.
         """
-        held = jnp.where(fresh[:, None], self.renewed * (1.0 - jnp.eye(fresh.shape[0])), 0.0)
-        return jax.tree.map(lambda a: jnp.where(fresh[:, None] | fresh[None, :], held, a), state)
+        full = min(RESTART_MULTIPLIER, self.max_multiplier) * (1.0 - jnp.eye(restarted.shape[0]))
+        begun = jnp.where(restarted[:, None], full, 0.0)
+        return jax.tree.map(lambda a: jnp.where(restarted[:, None] | restarted[None, :], begun, a), state)
 
-    def _growth(self, own: Float[Array, "K"]) -> Float[Array, "K"]:
+    def report(self, state: Multipliers) -> dict[str, dict[str, PairMatrix]]:
+        return {"multipliers": state._asdict()}
+
+    def _growth(self, own: Float[Array, "K"], margin: float) -> Float[Array, "K"]:
         """Speed at which multipliers of each pair's constraints grow, 1 for the best pair once it earns the margin.
 
         Before a pair has learned to earn anything, its constraints cannot hold, and multipliers that grow regardless
         teach it to avoid everybody's rewards, its own included.
         """
-        if self.ripeness == 0.0:
+        if self.multiplier_growth_exponent == 0.0:
             return jnp.ones_like(own)
         earned = jnp.maximum(own, 0.0)
-        return (earned / jnp.maximum(jnp.max(earned), self.margin + SMALLEST_VALUE)) ** self.ripeness
+        best = jnp.maximum(jnp.max(earned), margin + SMALLEST_VALUE)
+        return (earned / best) ** self.multiplier_growth_exponent

@@ -6,6 +6,7 @@ tables of that appendix count it once, and so do we.
 
 from dataclasses import dataclass
 
+from coverset.checks import check_at_least, check_finite
 from coverset.teammates.method import ConstantWeights
 
 
@@ -13,7 +14,12 @@ from coverset.teammates.method import ConstantWeights
 class LIPO(ConstantWeights):
     """w_ii = 1, w_ij = -alpha."""
 
-    alpha: float
+    alpha: float = 1.0
+    """Weight of cross-play."""
+
+    def __post_init__(self) -> None:
+        check_at_least("alpha", self.alpha, 0)
+        check_finite("alpha", self.alpha)
 
     def self_play_weight(self, population_size: int) -> float:
         del population_size

@@ -1,4 +1,4 @@
-// Curves as SVG, with a legend in words; what a curve shows is also told in its label.
+// SVG line charts with a legend, and a description for screen readers.
 
 import { h, s, short } from "./dom.js";
 
@@ -30,13 +30,13 @@ function path(x, values, across, up) {
 
 const last = (values) => values.findLast((value) => value !== null && value !== undefined) ?? null;
 
-const told = (series) =>
-  series.map(({ name, values }) => `${name}: ${short(values.find((v) => v !== null) ?? null)} at first, now ${short(last(values))}`).join("; ");
+const describeSeries = (series) =>
+  series.map(({ name, values }) => `${name}: ${short(values.find((v) => v !== null) ?? null)} first, ${short(last(values))} last`).join("; ");
 
 const steps = (count) =>
   count >= 1e6 ? `${short(count / 1e6)} million` : count >= 1e3 ? `${short(count / 1e3)} thousand` : String(count);
 
-// series: [{name, values, tone (0..7), dashed}]
+// series: [{name, values, tone (0..7), dashed, unlisted}]
 export function lineChart(title, x, series, { unit = "", zero = false } = {}) {
   const [low, high] = range(series.flatMap((line) => line.values), zero);
   const [first, end] = range(x, true);
@@ -45,7 +45,7 @@ export function lineChart(title, x, series, { unit = "", zero = false } = {}) {
   const ticks = [low, (low + high) / 2, high];
   const picture = s(
     "svg",
-    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `${title}. ${told(series)}.`, class: "chart" },
+    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `${title}. ${describeSeries(series)}.`, class: "chart" },
     ticks.map((tick) => [
       s("line", { x1: EDGE.left, x2: WIDTH - EDGE.right, y1: up(tick), y2: up(tick), class: "rule" }),
       s("text", { x: EDGE.left - 6, y: up(tick) + 4, class: "tick end" }, short(tick, 2)),
@@ -69,7 +69,7 @@ export function lineChart(title, x, series, { unit = "", zero = false } = {}) {
   );
 }
 
-// A curve the size of a word.
+// A word-sized line chart.
 export function sparkline(series, label) {
   const [low, high] = range(series.flatMap((line) => line.values), true);
   const count = Math.max(2, ...series.map((line) => line.values.length));
@@ -84,7 +84,7 @@ export function sparkline(series, label) {
   );
 }
 
-// Slack of one pair's two constraints over time; below the line of zero a constraint is violated.
+// Slack of the two constraints of one pair over time; a constraint below zero is violated.
 export function slackChart(x, series, label) {
   const [low, high] = range(series.flatMap((line) => line.values), true);
   const [first, end] = range(x, true);

@@ -1,4 +1,4 @@
-// Small helpers to build pages. Text always goes in as text, never as markup: file contents are not to be trusted.
+// Helpers to build pages. Text is always inserted as text, never as markup: file contents are not trusted.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -21,7 +21,7 @@ export function announce(sentence) {
   if (place.textContent !== sentence) place.textContent = sentence;
 }
 
-// Replace what is in `place` without losing the reader's place: the focused element is found again by its data-key.
+// Replace the content of `place` and keep the focus: the focused element is found again by its data-key.
 export function refill(place, ...children) {
   const key = place.contains(document.activeElement) ? document.activeElement.dataset.key : null;
   place.replaceChildren(...children.flat(Infinity).filter(Boolean));

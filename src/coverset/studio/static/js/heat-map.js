@@ -1,8 +1,8 @@
-// The K x K matrix of returns as a table of buttons. Arrow keys go from cell to cell.
+// The K x K matrix of returns as a table of buttons. Arrow keys move between cells.
 
 import { h, short } from "./dom.js";
 
-// top: the value of the brightest colour, so that two maps can share one scale.
+// low, top: values of the darkest and brightest colour, so that two maps can share one scale.
 export function heatMap(matrix, { low, top, chosen, onchoose, words = [] }) {
   const size = matrix.length;
   const share = (value) => (top - low < 1e-9 ? 0 : (value - low) / (top - low));

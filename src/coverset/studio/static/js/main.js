@@ -1,4 +1,4 @@
-// Which page is shown, by the part of the address behind #.
+// Router: shows the page that the fragment of the address names.
 
 import { announce, h } from "./dom.js";
 
@@ -14,7 +14,7 @@ let leave = () => {};
 let visits = 0;
 
 async function show() {
-  if (location.hash && !location.hash.startsWith("#/")) return; // the link that skips to the page
+  if (location.hash && !location.hash.startsWith("#/")) return; // the skip link
   const [name, query] = location.hash.slice(2).split("?");
   const [title, load] = PAGES[name] ?? PAGES.runs;
   const visit = ++visits;

@@ -1,10 +1,10 @@
-// Who a person can play with in a run.
+// The partners that a person can play with in a run.
 
 const numbered = (count) => Array.from({ length: count ?? 0 }, (_, n) => n);
 
 const withWords = (name, words) => (words ? `${name}: ${words}` : name);
 
-// details: what the run's files say; heuristics: of its environment, or none while they are not known yet.
+// details: the run's record; heuristics: those of its environment, empty until they are loaded.
 export function partnerOptions(details, heuristics) {
   const agents = details.agents.filter((agent) => agent.playable).map((agent) => ({
     value: `agent:${agent.learner}`, text: `${agent.learner} agent, adapts to you`, group: "Ad hoc agents: you are the teammate",

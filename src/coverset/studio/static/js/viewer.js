@@ -1,4 +1,4 @@
-// Episodes to watch: play, pause, step, speed, another start.
+// Player for episodes: play, pause, step, speed, new initial state.
 
 import { createBoard } from "./boards/index.js";
 import { announce, h, select, short } from "./dom.js";
@@ -13,7 +13,7 @@ export function ending(frame, names) {
   return `${how}. ${did.length ? `${did.join(", ")}. ` : ""}`;
 }
 
-// view: see boards/index.js. onrestart gives {board, episodes} of another start, or is left out.
+// view: see boards/index.js. onrestart, if given, loads an episode from a new initial state.
 export function createViewer({ board, episodes }, view, { onrestart, label = "Episode" } = {}) {
   const drawing = createBoard(board);
   let episode = 0;

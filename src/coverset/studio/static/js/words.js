@@ -1,4 +1,4 @@
-// How things are called.
+// Display names.
 
 const METHODS = { lbrdiv: "L-BRDiv", brdiv: "BRDiv", lipo: "LIPO", independent: "independent" };
 
@@ -7,7 +7,7 @@ export const methodName = (method) => METHODS[method] ?? method;
 export const STATES = {
   finished: "finished",
   training: "training",
-  stopped: "stopped before its end",
+  stopped: "stopped early",
   damaged: "cannot be read",
 };
 

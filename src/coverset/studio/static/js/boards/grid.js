@@ -1,5 +1,5 @@
-// A grid with two players, fixed places, objects, and a table of payoffs beside it if the board has one. Seat 0 is a
-// disc, seat 1 a square.
+// A grid with two players, fixed places and objects, and a payoff table if the board has one. Seat 0 is a disc, seat 1 a
+// square.
 
 import { s } from "../dom.js";
 import { payoffTable } from "./table.js";
@@ -9,7 +9,7 @@ const CELL = 10;
 const middle = ([row, column]) => [column * CELL + CELL / 2, row * CELL + CELL / 2];
 const where = ([row, column]) => `row ${row + 1}, column ${column + 1}`;
 const same = (one, other) => one && other && one[0] === other[0] && one[1] === other[1];
-const called = (mark) => mark.name || mark.label;
+const nameOf = (mark) => mark.name || mark.label;
 
 export function create(board) {
   const drawn = drawGrid(board.grid);
@@ -26,7 +26,7 @@ export function create(board) {
     describe(frame, view) {
       const { positions = [], objects = [], words = "" } = frame.scene;
       const players = positions.map((cell, seat) => cell && view.hidden !== seat && `${view.names[seat]}: ${where(cell)}${at(board, cell)}.`);
-      const rest = words || (objects.length ? `On the grid: ${objects.map((mark) => `${called(mark)} at ${where(mark.cell)}`).join("; ")}.` : "");
+      const rest = words || (objects.length ? `On the grid: ${objects.map((mark) => `${nameOf(mark)} at ${where(mark.cell)}`).join("; ")}.` : "");
       return [...players, rest].filter(Boolean).join(" ");
     },
   };
@@ -34,7 +34,7 @@ export function create(board) {
 
 function at(board, cell) {
   const place = board.grid.places.find((mark) => same(mark.cell, cell));
-  return place ? `, ${called(place)}` : "";
+  return place ? `, ${nameOf(place)}` : "";
 }
 
 function drawPlace(mark) {
@@ -59,7 +59,7 @@ function drawGrid({ num_rows: rows, num_columns: columns, places }) {
   const players = [0, 1].map((seat) => s("g", { class: `player seat-${seat} hidden` }));
   players[0].append(s("circle", { r: 3.1 }), s("text", { y: 1.3, class: "letter" }, ""));
   players[1].append(s("rect", { x: -2.9, y: -2.9, width: 5.8, height: 5.8, rx: 1 }), s("text", { y: 1.3, class: "letter" }, ""));
-  const label = "The grid. What happens on it is told below.";
+  const label = "The grid. Its state is described below.";
   const element = s("svg", { viewBox: `0 0 ${columns * CELL} ${rows * CELL}`, class: "board", role: "img", "aria-label": label }, cells, places.flatMap(drawPlace), objects, players);
   return {
     element,

@@ -1,4 +1,4 @@
-// Which drawing belongs to which kind of board; games describe their boards in the terms of envs/drawing.py.
+// Drawings by kind of board; envs/drawing.py defines the terms in which games describe their boards.
 
 import * as grid from "./grid.js";
 import * as table from "./table.js";
@@ -6,6 +6,6 @@ import * as text from "./text.js";
 
 const KINDS = { grid, table };
 
-// What is returned has an `element`, an `aside` or null, `show(frame, view)` and `describe(frame, view)`; a view says
-// what the two seats are called (`names`, `letters`) and which of them is not seen (`hidden`, or null).
+// Returns an `element`, an `aside` or null, `show(frame, view)` and `describe(frame, view)`; a view has the names of the
+// seats (`names`, `letters`) and the seat that is not drawn (`hidden`, or null).
 export const createBoard = (board) => (KINDS[board.kind] ?? text).create(board);

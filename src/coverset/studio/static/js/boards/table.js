@@ -1,4 +1,4 @@
-// A table of payoffs: rows are seat 0's choices, columns seat 1's. The pair's last choices are marked in it.
+// A payoff table: rows are actions of seat 0, columns of seat 1. The last joint action is highlighted.
 
 import { h } from "../dom.js";
 
@@ -10,9 +10,9 @@ export function create(board) {
     aside: null,
     show: (frame) => table.mark(frame.scene.played),
     describe(frame, view) {
-      if (!frame.scene.played) return frame.scene.words || "Nothing is played yet.";
+      if (!frame.scene.played) return frame.scene.words || "No action has been played yet.";
       const [row, column] = frame.scene.played;
-      const played = `${view.names[0]}: ${rows[row]}. ${view.names[1]}: ${columns[column]}. That pays ${payoffs[row][column]}.`;
+      const played = `${view.names[0]}: ${rows[row]}. ${view.names[1]}: ${columns[column]}. Reward ${payoffs[row][column]}.`;
       return [played, frame.scene.words].filter(Boolean).join(" ");
     },
   };

@@ -1,4 +1,4 @@
-// Any other environment, as the text that it renders.
+// Any other environment, as the text of its `render`.
 
 import { h } from "../dom.js";
 

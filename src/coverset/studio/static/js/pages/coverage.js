@@ -1,13 +1,13 @@
-// Which members of the coverage set a run's teammates call for, and how far its constraints are from being violated.
+// The members of the coverage set that a run's pairs hold, and the slack of its constraints.
 
-import { api, follow } from "../api.js";
+import { api, poll } from "../api.js";
 import { slackChart } from "../charts.js";
 import { h, plural, refill, select, short } from "../dom.js";
 import { address, runName } from "../words.js";
 
 const CONSTRAINTS = [
-  ["other_best_response", "no other best response suits its teammate better", 0, false],
-  ["other_teammate", "no other teammate suits its best response better", 4, true],
+  ["other_best_response", "against other best responses", 0, false],
+  ["other_teammate", "against other teammates", 4, true],
 ];
 
 function pairs(run) {
@@ -23,19 +23,19 @@ function verdict(run, found) {
   const duplicates = found.filter((pair) => pair.duplicate !== null).length;
   const size = run.coverage_size;
   const count = new Set(found.map((pair) => pair.member).filter(Boolean)).size;
-  const covered = size ? `The population covers ${count} of the ${size} conventions of ${run.env}` : `The population follows ${plural(count, "convention")} of ${run.env}`;
+  const covered = size ? `The population covers ${count} of the ${size} members of the coverage set of ${run.env}` : `The population follows ${plural(count, "convention")} of ${run.env}`;
   const violated = run.constraints_violated;
-  return `${covered}${duplicates ? `; ${plural(duplicates, "pair")} repeat${duplicates === 1 ? "s" : ""} one that another pair has` : ""}. ${
+  return `${covered}${duplicates ? `; ${plural(duplicates, "pair")} duplicate${duplicates === 1 ? "s" : ""} another` : ""}. ${
     violated === null || violated === undefined ? "" : violated ? `${plural(violated, "constraint")} ${violated === 1 ? "is" : "are"} violated.` : "All constraints hold."}`;
 }
 
 function pairTable(run, found) {
   return h("table", { class: "stack" },
-    h("caption", {}, "What each pair does in self-play, and which member of the coverage set its teammate calls for"),
-    h("thead", {}, h("tr", {}, ["Pair", "Calls for", "Teammate", "Best response"].map((text) => h("th", { scope: "col" }, text)))),
+    h("caption", {}, "The member of the coverage set that each pair holds, and its conventions in self-play"),
+    h("thead", {}, h("tr", {}, ["Pair", "Covers", "Teammate", "Best response"].map((text) => h("th", { scope: "col" }, text)))),
     h("tbody", {}, found.map(({ i, member, duplicate }) =>
       h("tr", {}, h("th", { scope: "row" }, `Pair ${i + 1}`),
-        h("td", { "data-label": "Calls for" }, h("div", {}, member ? h("span", { class: `chip${duplicate === null ? " found" : " again"}` }, member) : h("span", { class: "chip" }, "none"),
+        h("td", { "data-label": "Covers" }, h("div", {}, member ? h("span", { class: `chip${duplicate === null ? " found" : " again"}` }, member) : h("span", { class: "chip" }, "none"),
           duplicate !== null && ` duplicate of pair ${duplicate + 1}`)),
         h("td", { "data-label": "Teammate" }, h("div", {}, run.conventions?.[i] ?? "–")),
         h("td", { "data-label": "Best response" }, h("div", {}, run.best_response_conventions?.[i] ?? "–"))))));
@@ -52,7 +52,7 @@ function memberList(names, found) {
 function slack(run) {
   const { env_steps: x, gaps } = run.curves;
   const size = run.gaps?.other_best_response?.length ?? 0;
-  if (!size) return h("p", { class: "quiet" }, "The log of this run tells nothing about its constraints.");
+  if (!size) return h("p", { class: "quiet" }, "The log of this run has no constraints.");
   const cell = (i, j) => {
     if (i === j) return h("td", { class: "empty" });
     const lines = CONSTRAINTS.map(([name, , tone, dashed]) => ({ tone, dashed, values: gaps.map((entry) => entry?.[name]?.[i]?.[j] ?? null) }));
@@ -63,7 +63,7 @@ function slack(run) {
   };
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Constraint slack of each pair" },
     h("table", { class: "slacks" },
-      h("caption", {}, `Slack over training: how much better a pair does than with strangers, less the margin of ${short(run.margin)}. Below the line, in red, a constraint is violated. Numbers are the last ones.`),
+      h("caption", {}, `Constraint slack over training: self-play minus cross-play minus the margin of ${short(run.margin)}. Constraints below the line, in red, are violated. Numbers are the latest values.`),
       h("thead", {}, h("tr", {}, h("td", {}), Array.from({ length: size }, (_, j) => h("th", { scope: "col" }, `against pair ${j + 1}`)))),
       h("tbody", {}, Array.from({ length: size }, (_, i) => h("tr", {}, h("th", { scope: "row" }, `pair ${i + 1}`), Array.from({ length: size }, (_, j) => cell(i, j)))))),
     h("ul", { class: "legend" }, CONSTRAINTS.map(([, text, tone, dashed]) => h("li", {}, h("span", { class: `swatch tone-${tone}${dashed ? " dashed" : ""}` }), text))));
@@ -73,8 +73,8 @@ export function show(main, fields) {
   let leave = () => {};
   let left = false;
   const chooser = h("div", { class: "choices" });
-  const place = h("div", {}, h("p", { class: "quiet" }, "Reading the runs."));
-  main.append(h("p", { class: "lead" }, "A population covers a game if for every convention it holds a pair that plays it. Two pairs with the same convention are a duplicate: one of them is wasted."), chooser, place);
+  const place = h("div", {}, h("p", { class: "quiet" }, "Loading runs."));
+  main.append(h("p", { class: "lead" }, "A population covers a game if every member of the coverage set is held by a pair. Two pairs with the same member are duplicates: one of them is wasted."), chooser, place);
   (async () => {
     const usable = (await api.runs()).runs.filter((run) => run.state !== "damaged");
     if (left) return;
@@ -90,12 +90,12 @@ export function show(main, fields) {
       refill(place, h("section", { class: "panel" }, h("h2", {}, runName(newest)), h("p", { class: "verdict" }, verdict(newest, found)), members, pairTable(newest, found)),
         h("section", { class: "panel" }, h("h2", {}, "Constraints"), slack(newest)));
     };
-    leave = follow((signal) => api.run(run.id, signal), (details) => {
+    leave = poll((signal) => api.run(run.id, signal), (details) => {
       newest = details;
       if (details.state === "damaged") refill(place, h("p", { class: "problem" }, details.message));
       else draw();
     }, (error) => refill(place, h("p", { class: "problem" }, error.message)));
-    // The names of members that were not found come from the environment, which needs JAX: they may arrive later.
+    // Names of missing members come from the environment, which needs JAX, so they may arrive later.
     names = (await api.board(run.id)).board.members;
     if (!left && newest && newest.state !== "damaged") draw();
   })().catch((error) => { if (!place.querySelector(".panel")) refill(place, h("p", { class: "problem" }, error.message)); });

@@ -1,4 +1,4 @@
-// The cross-play matrix of a run, a pair to watch, and a second run beside it.
+// The cross-play matrix of a run, a pair to watch, and optionally a second run for comparison.
 
 import { api, newSeed } from "../api.js";
 import { announce, h, refill, select } from "../dom.js";
@@ -11,25 +11,25 @@ const flat = (matrix) => matrix.flat().filter((value) => value !== null);
 const viewOf = (i, j) => ({ names: [`Best response ${i + 1}`, `Teammate ${j + 1}`], letters: [`${i + 1}`, `${j + 1}`], hidden: null });
 
 function describe(details, i, j) {
-  const said = (words, name) => h("p", {}, h("b", {}, name), words ? ` in self-play: ${words}.` : " has no convention that is known.");
+  const line = (words, name) => h("p", {}, h("b", {}, name), words ? ` in self-play: ${words}.` : " has no known convention.");
   return h("div", { class: "description" },
     h("h3", {}, `Best response ${i + 1} with teammate ${j + 1}`, i === j ? " (self-play)" : " (cross-play)"),
-    said(details.best_response_conventions?.[i], `Best response ${i + 1} (disc)`),
-    said(details.conventions?.[j], `Teammate ${j + 1} (square)`));
+    line(details.best_response_conventions?.[i], `Best response ${i + 1} (disc)`),
+    line(details.conventions?.[j], `Teammate ${j + 1} (square)`));
 }
 
-// One run: its heat map, and the pair that was chosen in it.
+// One run: its heat map and the chosen pair.
 function panel(run, scale) {
   const map = h("div", { class: "map" });
-  const watching = h("div", { class: "watching" }, run.watchable && h("p", { class: "hint" }, "Choose a cell of the table to watch that pair play."));
+  const watching = h("div", { class: "watching" }, run.watchable && h("p", { class: "hint" }, "Choose a cell to watch that pair."));
   const element = h("section", { class: "panel" }, h("h2", {}, runName(run)), h("div", { class: "pairing" }, map, watching));
   let viewer = null;
   let chosen = null;
   let visit = 0;
   const draw = () => refill(map, run.cross_play
     ? [heatMap(run.cross_play, { ...scale, chosen, words: run.covers ?? [], onchoose: run.watchable ? choose : null }),
-       h("p", { class: "quiet" }, run.cross_play_measured ? "Measured over 512 episodes of each pair." : "From the newest episodes of training, by policies that explore."),
-       !run.watchable && h("p", {}, "Pairs can be watched once training is finished.")]
+       h("p", { class: "quiet" }, run.cross_play_measured ? "Measured over 512 episodes of each pair." : "From the latest training episodes, in which policies explore."),
+       !run.watchable && h("p", {}, "Pairs can be watched after training.")]
     : h("p", { class: "problem" }, run.message || "There are no returns to show yet."));
   async function choose(i, j) {
     chosen = [i, j];
@@ -55,8 +55,8 @@ function panel(run, scale) {
 export function show(main, fields) {
   let panels = [];
   let left = false;
-  const body = h("div", {}, h("p", { class: "quiet" }, "Reading the runs."));
-  main.append(h("p", { class: "lead" }, "Every best response meets every teammate. Choose a cell to watch that pair: on the diagonal they trained together, elsewhere they are strangers."), body);
+  const body = h("div", {}, h("p", { class: "quiet" }, "Loading runs."));
+  main.append(h("p", { class: "lead" }, "Every best response plays with every teammate. Choose a cell to watch that pair: self-play is on the diagonal, cross-play elsewhere."), body);
   const go = (changes) => (location.hash = address("cross-play", Object.fromEntries(Object.entries({ run: fields.get("run"), with: fields.get("with"), ...changes }).filter(([, value]) => value))));
   (async () => {
     const { runs } = await api.runs();

@@ -1,52 +1,52 @@
-// Be the partner: choose with whom, play a trial, see how it went.
+// Play a trial: choose a partner, play, see the score.
 
 import { api, newSeed } from "../api.js";
 import { announce, h, plural, refill, select } from "../dom.js";
 import { partnerOptions } from "../partners.js";
-import { createTableTop, replayLink } from "../table-top.js";
+import { createTrialView, replayLink } from "../trial-view.js";
 import { runName } from "../words.js";
 
-const KEPT = "coverset-trial"; // the trial of this tab, so that a reload goes on with it
+const KEPT = "coverset-trial"; // the trial of this tab, so that a reload continues it
 
 export function show(main, fields) {
   let left = false;
-  let tableTop = null;
-  const lead = h("p", { class: "lead" }, "You and a trained partner play several episodes. An ad hoc agent remembers the episodes before and adapts to you: play the same convention again and see whether it follows.");
-  const body = h("div", {}, h("p", { class: "quiet" }, "Reading the runs."));
+  let trialView = null;
+  const lead = h("p", { class: "lead" }, "Play several episodes with a trained partner. An ad hoc agent remembers earlier episodes and adapts to you: repeat a convention and see whether it follows.");
+  const body = h("div", {}, h("p", { class: "quiet" }, "Loading runs."));
   main.append(lead, body);
 
   const fail = (error) => refill(body, h("p", { class: "problem", role: "alert" }, error.message));
 
-  function sitDown(trial) {
+  function showTrial(trial) {
     sessionStorage.setItem(KEPT, trial.trial);
     const after = h("div", {});
     const leave = () => {
       sessionStorage.removeItem(KEPT);
-      tableTop?.stop();
+      trialView?.stop();
       setUp();
     };
-    tableTop?.stop();
-    tableTop = createTableTop(trial, {
+    trialView?.stop();
+    trialView = createTrialView(trial, {
       onleave: leave,
       onlost: (sentence) => { leave(); announce(sentence); },
       onover: ({ recording }) => {
         sessionStorage.removeItem(KEPT);
         const again = h("button", { type: "button", class: "primary", onclick: () => begin(trial.run, trial.partner.reference, trial.planned) }, "Play again");
-        refill(after, h("section", { class: "panel done" }, h("h2", {}, "The trial is over"), h("p", {}, "Its moves are stored with the runs, and nothing else about you."),
+        refill(after, h("section", { class: "panel done" }, h("h2", {}, "The trial is over"), h("p", {}, "Its moves are stored with the runs; nothing else about you is stored."),
           h("p", { class: "links" }, again, recording && replayLink(recording), h("a", { href: "#/play", onclick: leave }, "Choose another partner"))));
         again.focus();
       },
     });
-    refill(body, tableTop.element, after);
-    tableTop.start();
+    refill(body, trialView.element, after);
+    trialView.start();
     announce("The trial begins.");
   }
 
   async function begin(run, partner, episodes) {
-    refill(body, h("p", { class: "quiet", role: "status" }, "Your partner gets ready. The first time takes a few seconds."));
+    refill(body, h("p", { class: "quiet", role: "status" }, "Loading your partner. The first time takes a few seconds."));
     try {
       const trial = await api.startTrial({ run, partner, episodes, seed: newSeed() });
-      if (!left) sitDown(trial);
+      if (!left) showTrial(trial);
     } catch (error) {
       if (!left) await setUp(error.message);
     }
@@ -66,7 +66,7 @@ export function show(main, fields) {
       const value = form.querySelector("[name=partner]")?.value;
       if (value) begin(run, value, Number(count.value));
     } },
-      h("h2", {}, "Who plays?"),
+      h("h2", {}, "Choose a partner"),
       sentence && h("p", { class: "problem", role: "alert" }, sentence),
       select("Run", usable.map((one) => ({ value: one.id, text: runName(one) })), run, (id) => { run = id; offer(); }),
       partner,
@@ -81,13 +81,13 @@ export function show(main, fields) {
         const options = partnerOptions(details, heuristics);
         const value = options.some((option) => option.value === before) ? before : options[0]?.value;
         start.disabled = !options.length;
-        refill(partner, options.length ? select("Partner", options, value, () => {}, { name: "partner", "data-key": "partner" }) : h("p", {}, "There is nobody to play with yet."),
+        refill(partner, options.length ? select("Partner", options, value, () => {}, { name: "partner", "data-key": "partner" }) : h("p", {}, "There is no partner to play with yet."),
           h("p", { class: "quiet" }, note));
       };
-      draw([], "The heuristics come as soon as JAX has started.");
+      draw([], "Heuristics are listed once JAX has started.");
       try {
         const { heuristics } = await api.board(asked);
-        if (asked === run && !left) draw(heuristics, `${plural(heuristics.length, "heuristic")} of this game can be played with, too.`);
+        if (asked === run && !left) draw(heuristics, `${plural(heuristics.length, "heuristic")} of this game can also be chosen.`);
       } catch (error) {
         if (asked === run && !left) draw([], error.message);
       }
@@ -99,11 +99,11 @@ export function show(main, fields) {
     const kept = sessionStorage.getItem(KEPT);
     const trial = kept && !fields.get("run") && (await api.trial(kept).catch(() => null));
     if (left) return;
-    if (trial && !trial.over) sitDown(trial);
+    if (trial && !trial.over) showTrial(trial);
     else await setUp();
   })().catch(fail);
   return () => {
     left = true;
-    tableTop?.stop();
+    trialView?.stop();
   };
 }

@@ -1,4 +1,4 @@
-// Trials that people have played: replayed, downloaded, deleted.
+// Recorded trials: replay, download, delete.
 
 import { api, downloadAddress } from "../api.js";
 import { announce, h, plural, refill, short } from "../dom.js";
@@ -12,7 +12,7 @@ function deleteButton(name, deleted) {
   const button = h("button", { type: "button", class: "small", "data-key": `delete-${name}`, onclick: async () => {
     if (!sure) {
       sure = true;
-      button.textContent = "Really delete?";
+      button.textContent = "Confirm deletion";
       return;
     }
     await api.deleteRecording(name).catch((error) => announce(error.message));
@@ -32,7 +32,7 @@ function row(recording, deleted) {
     cell("Partner", `${recording.partner ?? "unknown"}`, h("small", {}, recording.run)),
     cell("Episodes", `${recording.returns.length} of ${recording.planned ?? recording.returns.length}`),
     cell("Score", `${short(sum(recording.returns), 4)}${possible ? ` of ${short(possible, 4)}` : ""}`, h("small", {}, recording.returns.map((value) => short(value)).join(", "))),
-    cell("Do", h("div", { class: "links" }, h("a", { href: address("recordings", { replay: recording.name }), "data-key": `replay-${recording.name}` }, "Replay"),
+    cell("Actions", h("div", { class: "links" }, h("a", { href: address("recordings", { replay: recording.name }), "data-key": `replay-${recording.name}` }, "Replay"),
       h("a", { href: downloadAddress(recording.name), download: `${recording.name}.json` }, "Download"), deleteButton(recording.name, deleted))));
 }
 
@@ -40,20 +40,20 @@ export function show(main, fields) {
   let viewer = null;
   let left = false;
   const replay = h("div", {});
-  const place = h("div", {}, h("p", { class: "quiet" }, "Reading the recordings."));
-  main.append(h("p", { class: "lead" }, "Trials that were played here. A recording holds the moves of both players and the seed of the starts; nothing says who played."), replay, place);
+  const place = h("div", {}, h("p", { class: "quiet" }, "Loading recordings."));
+  main.append(h("p", { class: "lead" }, "Trials played in this studio. A recording contains the moves of both players and the seed of the initial states, and nothing about the person."), replay, place);
 
   async function list() {
     const { recordings } = await api.recordings();
     if (left) return;
     refill(place, recordings.length
       ? h("section", { class: "panel" }, h("h2", {}, plural(recordings.length, "recording")), h("table", { class: "stack" },
-          h("thead", {}, h("tr", {}, ["Game", "Partner", "Episodes", "Score", "Do"].map((text) => h("th", { scope: "col" }, text)))),
+          h("thead", {}, h("tr", {}, ["Game", "Partner", "Episodes", "Score", "Actions"].map((text) => h("th", { scope: "col" }, text)))),
           h("tbody", {}, recordings.map((recording) => row(recording, () => list().catch(fail))))))
-      : h("section", { class: "panel" }, h("h2", {}, "No recordings yet"), h("p", {}, "Every episode that you finish is recorded. ", h("a", { href: "#/play" }, "Play a trial"), ".")));
+      : h("section", { class: "panel" }, h("h2", {}, "No recordings yet"), h("p", {}, "Every finished episode is recorded. ", h("a", { href: "#/play" }, "Play a trial"), ".")));
   }
   async function watch(name) {
-    refill(replay, h("p", { class: "quiet", role: "status" }, "The recording is played again. The first time takes a few seconds."));
+    refill(replay, h("p", { class: "quiet", role: "status" }, "Replaying the recording. The first time takes a few seconds."));
     const played = await api.replay(name);
     if (left) return;
     const names = played.seat ? ["Partner", "Person"] : ["Person", "Partner"];

@@ -1,6 +1,6 @@
-// The overview: every run below the directory, live while training goes on.
+// The overview: every run below the directory, updated during training.
 
-import { api, follow } from "../api.js";
+import { api, poll } from "../api.js";
 import { sparkline } from "../charts.js";
 import { h, percent, plural, refill, short } from "../dom.js";
 import { STATES, address, methodName } from "../words.js";
@@ -15,7 +15,7 @@ function progress(item, label) {
 }
 
 function coverage(run) {
-  if (run.coverage_found === null || run.coverage_found === undefined) return "not known";
+  if (run.coverage_found === null || run.coverage_found === undefined) return "unknown";
   return run.coverage_size ? `${run.coverage_found} of ${run.coverage_size}` : `${run.coverage_found} so far`;
 }
 
@@ -41,12 +41,12 @@ function row(run) {
     {},
     h("th", { scope: "row" }, name),
     cell("Training", progress(run, `Training of ${name}`), run.message && h("p", { class: "problem" }, run.message),
-      run.state === "stopped" && h("p", { class: "quiet" }, "Go on with: coverset generate … --resume")),
+      run.state === "stopped" && h("p", { class: "quiet" }, "Continue with: coverset generate … --resume")),
     cell("Return", own === null ? "–" : [sparkline([{ values: run.returns.self_play, tone: 0 }, { values: run.returns.cross_play, tone: 4 }],
-      `Self-play now ${short(own)}, cross-play ${short(cross)}`), h("span", { class: "pairs" }, h("span", { class: "tone-0" }, `self ${short(own)}`), " ", h("span", { class: "tone-4" }, `cross ${short(cross)}`))]),
+      `Latest self-play ${short(own)}, cross-play ${short(cross)}`), h("span", { class: "pairs" }, h("span", { class: "tone-0" }, `self ${short(own)}`), " ", h("span", { class: "tone-4" }, `cross ${short(cross)}`))]),
     cell("Coverage found", coverage(run)),
     cell("Robustness", agents(run)),
-    cell("Look closer", h("div", { class: "links" }, link("run", "Curves"), link("cross-play", "Cross-play"), link("coverage", "Coverage"), link("play", "Play"))),
+    cell("Details", h("div", { class: "links" }, link("run", "Curves"), link("cross-play", "Cross-play"), link("coverage", "Coverage"), link("play", "Play"))),
   );
 }
 
@@ -57,27 +57,27 @@ function group(name, runs) {
     { class: "panel" },
     h("h2", {}, known.env ? `${known.env}, ${methodName(known.method)}` : name, " ", h("small", {}, `${name}${known.preset ? `, preset ${known.preset}` : ""}`)),
     h("table", { class: "runs" },
-      h("thead", {}, h("tr", {}, ["Seed", "Training", "Return", "Coverage found", "Robustness", "Look closer"].map((text) => h("th", { scope: "col" }, text)))),
+      h("thead", {}, h("tr", {}, ["Seed", "Training", "Return", "Coverage found", "Robustness", "Details"].map((text) => h("th", { scope: "col" }, text)))),
       h("tbody", {}, runs.map(row))),
   );
 }
 
 function nothing() {
   return h("section", { class: "panel" }, h("h2", {}, "No runs yet"),
-    h("p", {}, "This directory holds no runs. Make some, for example with"), h("pre", {}, "coverset generate matrix --out DIR/matrix"),
-    h("p", {}, "This page shows them as soon as they start."));
+    h("p", {}, "This directory has no runs. Create some, for example with"), h("pre", {}, "coverset generate matrix --out DIR/matrix"),
+    h("p", {}, "They appear here as soon as they start."));
 }
 
 export function show(main) {
-  const intro = h("p", { class: "lead" }, "Teammates that were trained to cover the conventions of a game. ",
-    h("b", {}, "Curves"), " shows how training went, ", h("b", {}, "Cross-play"), " lets you watch any two of them, ",
-    h("b", {}, "Coverage"), " tells which conventions were found, and in ", h("b", {}, "Play"), " you are the partner.");
-  const count = h("p", { class: "quiet" }, "Reading the runs.");
+  const intro = h("p", { class: "lead" }, "Teammates trained to cover the conventions of a game. ",
+    h("b", {}, "Curves"), " shows the training metrics, ", h("b", {}, "Cross-play"), " lets you watch any pair, ",
+    h("b", {}, "Coverage"), " shows which conventions were found, and in ", h("b", {}, "Play"), " you play with them.");
+  const count = h("p", { class: "quiet" }, "Loading runs.");
   const place = h("div", {});
   main.append(intro, count, place);
-  return follow(api.runs, ({ directory, runs }) => {
+  return poll(api.runs, ({ directory, runs }) => {
     const training = runs.filter((run) => run.state === "training").length;
-    count.textContent = `${plural(runs.length, "run")} in ${directory}${training ? `, ${training} training now; this page follows them` : ""}.`;
+    count.textContent = `${plural(runs.length, "run")} in ${directory}${training ? `, ${training} training now` : ""}.`;
     refill(place, runs.length ? Object.entries(Object.groupBy(runs, (run) => run.group)).map(([name, some]) => group(name, some)) : nothing());
   }, (error) => (count.textContent = error.message));
 }

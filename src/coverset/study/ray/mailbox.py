@@ -1,28 +1,28 @@
-"""Where the workers of a Ray cluster and the process that started the study meet. Imports nothing that is slow."""
+"""The mailbox between the workers of a Ray cluster and the process that started the study. Its imports are fast."""
 
 from typing import Any
 
 
-class Desk:
-    """Where workers ask whether to stop, and leave what they have to say. Runs as an actor of its own."""
+class Mailbox:
+    """A Ray actor that holds the stop flag and the workers' messages."""
 
     def __init__(self) -> None:
         self.stopping = False
         self.messages: list[tuple[str, str, tuple[Any, ...]]] = []
 
     def ask_to_stop(self) -> None:
-        """From now on, whoever asks is told to stop."""
+        """Set the stop flag."""
         self.stopping = True
 
     def should_stop(self) -> bool:
         """Whether to save a checkpoint and stop."""
         return self.stopping
 
-    def leave(self, unit: str, method: str, arguments: tuple[Any, ...]) -> None:
-        """Keep a call of a reporter's method, made for a unit."""
+    def post(self, unit: str, method: str, arguments: tuple[Any, ...]) -> None:
+        """Store a call of a reporter's method on behalf of a unit."""
         self.messages.append((unit, method, arguments))
 
     def collect(self) -> list[tuple[str, str, tuple[Any, ...]]]:
-        """All that was left since the last time."""
+        """Return and remove all messages."""
         messages, self.messages = self.messages, []
         return messages

@@ -1,7 +1,7 @@
-"""What one start costs, measured from within a process of its own: `python -m coverset.bench.probe`.
+"""Measure the start-up of a run from within a fresh process: `python -m coverset.bench.startup_probe`.
 
-Prints one JSON object: seconds of importing, tracing and compiling until a trainer is ready, and the most memory that
-the process ever held, after two chunks of training.
+Prints one JSON object: seconds of importing, tracing and compiling until a trainer is ready, and the process's peak
+memory after two chunks of training.
 """
 
 import json
@@ -17,7 +17,7 @@ KIBIBYTE = 1024
 def main(arguments: list[str]) -> int:
     """Arguments: environment, preset, directory of the compilation cache, settings as JSON."""
     name, preset, cache, words = arguments
-    # Settings are hashed, which JSON's lists cannot be.
+    # Settings must be hashable, which lists are not.
     settings = {key: tuple(value) if isinstance(value, list) else value for key, value in json.loads(words).items()}
     print(json.dumps(measure_start(name, preset, cache, settings)))
     return 0
@@ -25,44 +25,44 @@ def main(arguments: list[str]) -> int:
 
 def measure_start(name: str, preset: str, cache: str, settings: dict[str, Any]) -> dict[str, float]:
     """Start a generation run as the command does, and stop after two chunks."""
-    laps = Laps()
+    stopwatch = Stopwatch()
     import jax
 
     from coverset.pipeline.generate import GenerationJob, make_plan
 
     jax.config.update("jax_compilation_cache_dir", cache)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    laps.note("import_seconds")
+    stopwatch.lap("import_seconds")
     plan = make_plan(name, preset=preset, **settings)
     job = GenerationJob(plan, tuple(range(plan.settings.parallel_seeds)))
     state = jax.block_until_ready(job.init())
-    laps.note("init_seconds")
+    stopwatch.lap("init_seconds")
     lowered = job.train_chunk.lower(state)
-    laps.note("trace_seconds")
+    stopwatch.lap("trace_seconds")
     train_chunk = lowered.compile()
-    laps.note("compile_seconds")
+    stopwatch.lap("compile_seconds")
     for _ in range(2):
         state, _ = jax.block_until_ready(train_chunk(state))
-    return {**laps.seconds, "peak_bytes": peak_bytes()}
+    return {**stopwatch.seconds, "peak_bytes": peak_bytes()}
 
 
-class Laps:
-    """Seconds since the last note."""
+class Stopwatch:
+    """Records the seconds between consecutive laps."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self.last = time.perf_counter()
 
-    def note(self, name: str) -> None:
-        """Close a lap under this name."""
+    def lap(self, name: str) -> None:
+        """End the current lap under this name, and start the next."""
         now = time.perf_counter()
         self.seconds[name], self.last = now - self.last, now
 
 
 def peak_bytes() -> int:
-    """The most memory that this process ever held.
+    """Peak resident memory of this process.
 
-    Linux knows of two peaks: that of resource usage begins with what the process held that started this one.
+    On Linux it is read from /proc, because `ru_maxrss` includes the memory of the parent process.
     """
     status = Path("/proc/self/status")
     if status.is_file():

@@ -1,4 +1,4 @@
-"""Agents as other people write them, for tests: policies, makers of policies, and plain functions."""
+"""Third-party agents for tests: policies, functions that make policies, and plain functions."""
 
 import equinox as eqx
 import jax.numpy as jnp

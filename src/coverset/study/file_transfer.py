@@ -1,7 +1,7 @@
-"""A run's files on their way between machines that share no disk: what is there, what has changed, and writing it.
+"""Copy a run's files between machines that share no file system: read a snapshot, find changes, write them.
 
-Whoever dies in the middle of writing leaves something that `reproduce` can go on from: a directory says first whose run
-it is, its log is never behind its checkpoints, and what marks work as done comes last.
+A process killed while writing leaves a directory that `reproduce` can resume from: `config.json` is written first, the
+log before the checkpoints, and the files that mark work as done last.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,37 +17,37 @@ LAST = ("summary.json", "certificate.json", "evaluation.json")
 
 @dataclass(frozen=True)
 class Changes:
-    """What has become of a directory. Names are relative to it, with slashes."""
+    """Changed files of a directory, named by relative POSIX paths."""
 
     written: Mapping[str, bytes]
     removed: tuple[str, ...]
 
 
-def snapshot(directory: Path) -> dict[str, bytes]:
-    """All files below a directory but for temporary ones; none if there is no directory."""
+def read_snapshot(directory: Path) -> dict[str, bytes]:
+    """Contents of all files below a directory, without temporary ones; empty if the directory does not exist."""
     found = {}
     for path in sorted(directory.rglob("*")):
         if path.is_file() and not path.match(TEMPORARY):
-            with suppress(FileNotFoundError):  # an old checkpoint may go while we look
+            with suppress(FileNotFoundError):  # an old checkpoint may be removed meanwhile
                 found[path.relative_to(directory).as_posix()] = path.read_bytes()
     return found
 
 
-def changes(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Changes:
+def find_changes(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Changes:
     """The difference between two snapshots."""
     written = {name: data for name, data in after.items() if before.get(name) != data}
     return Changes(written, tuple(name for name in before if name not in after))
 
 
 def write_changes(directory: Path, changed: Changes) -> None:
-    """Bring a directory up to date, file by file, each of them at once."""
+    """Apply changes to a directory; each file is replaced atomically."""
     for name in changed.removed:
         (directory / name).unlink(missing_ok=True)
-    for name in _in_safe_order(changed.written):
+    for name in _sort_for_writing(changed.written):
         write_bytes(directory / name, changed.written[name])
 
 
-def _in_safe_order(names: Iterable[str]) -> list[str]:
+def _sort_for_writing(names: Iterable[str]) -> list[str]:
     def rank(name: str) -> tuple[int, str]:
         last_part = PurePosixPath(name).name
         if last_part in FIRST:

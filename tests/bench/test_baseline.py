@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from coverset.bench.gathered import GATHERED, gathered_logits, masked_loss
+from coverset.bench.baseline import GATHER_AND_MASK, gathered_logits, masked_loss
 from coverset.pipeline.generate import make_plan
 from coverset.teammates.collect import collect, grid_logits
 from coverset.teammates.ppo import grid_loss
@@ -32,7 +32,7 @@ AS_IN_FORAGING = {"share_pair_parameters": True, "fourier_bandwidth": 2.0, "rest
 
 @pytest.fixture(scope="module", params=[{}, AS_IN_FORAGING], ids=["plain", "as in foraging"])
 def trainer(request) -> Trainer:
-    """Two policies a pair and rectifiers; or one policy a pair, waves and restarts, as the benchmark has them."""
+    """Two policies a pair with plain ReLU networks; or one policy a pair with Fourier features and restarts."""
     return make_plan("matrix", **SMALL, **request.param).trainer
 
 
@@ -103,7 +103,7 @@ def test_ratios_on_the_data_of_others_cannot_spoil_a_gradient(trainer, learned, 
 
 def test_a_whole_update_by_either_arithmetic_ends_alike(trainer, state) -> None:
     s = trainer.settings
-    baseline = Trainer(trainer.environment, trainer.rule, trainer.settings, GATHERED)
+    baseline = Trainer(trainer.environment, trainer.rule, trainer.settings, GATHER_AND_MASK)
     (ours, our_report), (theirs, their_report) = (jax.jit(one.update)(state) for one in (trainer, baseline))
     np.testing.assert_array_equal(our_report.tally.returns, their_report.tally.returns)
     np.testing.assert_allclose(our_report.pair_values, their_report.pair_values, rtol=1e-3, atol=1e-4)

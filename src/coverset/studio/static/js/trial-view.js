@@ -1,4 +1,4 @@
-// A trial at the board: the person's moves by keys or buttons, the partner's answers, the score.
+// The view of a trial: board, keys and buttons for the person's moves, score.
 
 import { api } from "./api.js";
 import { createBoard } from "./boards/index.js";
@@ -10,8 +10,8 @@ const MOST_QUEUED = 3;
 const KEY_NAMES = { " ": "space", ArrowUp: "↑", ArrowDown: "↓", ArrowLeft: "←", ArrowRight: "→" };
 const NEXT_KEYS = ["Enter", "n"];
 
-// trial: what the server says about it. onover is called when the last episode is over, onlost when the trial is gone.
-export function createTableTop(trial, { onover, onlost, onleave }) {
+// trial: the server's description. onover is called after the last episode, onlost if the trial has expired.
+export function createTrialView(trial, { onover, onlost, onleave }) {
   const { board, seat } = trial;
   const drawing = createBoard(board);
   const actions = board.actions[seat];
@@ -21,7 +21,7 @@ export function createTableTop(trial, { onover, onlost, onleave }) {
   const letters = seat ? ["", "you"] : ["you", ""];
   let { step, scores } = trial;
   let frame = trial.frame;
-  let next = null; // the start of the next episode, while the end of this one is looked at
+  let next = null; // first frame of the next episode, while the last frame of this one is shown
   let over = trial.over;
   let queued = 0;
   let line = Promise.resolve();
@@ -32,7 +32,7 @@ export function createTableTop(trial, { onover, onlost, onleave }) {
   const list = h("ul", { class: "scores plain" });
   const problem = h("p", { class: "problem", role: "alert" });
   const everything = h("input", { type: "checkbox", onchange: () => draw() });
-  const nextButton = h("button", { type: "button", class: "primary next", onclick: goOn }, "Next episode (Enter)");
+  const nextButton = h("button", { type: "button", class: "primary next", onclick: startNextEpisode }, "Next episode (Enter)");
   const pad = h("div", { class: arrows ? "pad arrows" : "pad", role: "group", "aria-label": "Your actions" }, actions.map((action, number) =>
     h("button", { type: "button", class: `act act-${action.name.replace(/\W/g, "-")}`, onclick: () => act(number) }, action.name,
       action.key && h("kbd", {}, KEY_NAMES[action.key] ?? action.key))));
@@ -43,7 +43,7 @@ export function createTableTop(trial, { onover, onlost, onleave }) {
   function draw() {
     drawing.show(frame, view());
     const number = Math.min(trial.planned, next || over ? scores.length : scores.length + 1);
-    const result = frame.ended ? `${ending(frame, names)}It paid ${short(scores.at(-1).return)}${scores.at(-1).oracle === null ? "" : ` of ${short(scores.at(-1).oracle)}`}.` : "";
+    const result = frame.ended ? `${ending(frame, names)}Return ${short(scores.at(-1).return)}${scores.at(-1).oracle === null ? "" : ` of ${short(scores.at(-1).oracle)}`}.` : "";
     status.textContent = `Episode ${number} of ${trial.planned}, step ${frame.time} of at most ${board.horizon}. ${result}`;
     words.textContent = drawing.describe(frame, view());
     const earned = scores.reduce((sum, score) => sum + score.return, 0);
@@ -55,7 +55,7 @@ export function createTableTop(trial, { onover, onlost, onleave }) {
     for (const button of pad.children) button.disabled = Boolean(next) || over;
   }
 
-  function goOn() {
+  function startNextEpisode() {
     if (!next) return;
     frame = next;
     next = null;
@@ -78,7 +78,7 @@ export function createTableTop(trial, { onover, onlost, onleave }) {
       ({ step, scores, over } = answer);
       frame = answer.frame;
       next = answer.start;
-      if (next && board.kind === "table" && board.horizon === 1) next = null; // nothing to see before a round
+      if (next && board.kind === "table" && board.horizon === 1) next = null; // a one-step game has no first frame worth showing
       draw();
       announce(`${status.textContent} ${words.textContent}`);
       if (over) onover(answer);
@@ -104,9 +104,9 @@ export function createTableTop(trial, { onover, onlost, onleave }) {
     if (event.ctrlKey || event.metaKey || event.altKey || (control && [" ", "Enter"].includes(event.key)) || event.target.closest?.("select")) return;
     if (next && NEXT_KEYS.includes(event.key)) {
       event.preventDefault();
-      return goOn();
+      return startNextEpisode();
     }
-    const key = event.key === "Enter" ? " " : event.key; // Enter stays or loads, as the space bar does
+    const key = event.key === "Enter" ? " " : event.key; // Enter acts like the space bar
     const number = actions.findIndex((action) => action.key && action.key === key);
     if (number < 0 || over) return;
     event.preventDefault();
@@ -116,12 +116,12 @@ export function createTableTop(trial, { onover, onlost, onleave }) {
 
   const element = h("section", { class: "panel trial", "aria-label": "Trial" },
     h("div", { class: "trial-head" }, h("h2", {}, `You and the ${trial.partner.name}`), h("button", { type: "button", class: "small", onclick: onleave }, "Leave this trial")),
-    h("p", {}, board.rules, hides ? " You see what a player in your seat sees: your own place, but not your partner’s." : "", ` You are the ${seat ? "square □" : "disc ○"}.`),
+    h("p", {}, board.rules, hides ? " You see what a player in your seat observes: your own position, but not your partner’s." : "", ` You are the ${seat ? "square □" : "disc ○"}.`),
     h("div", { class: "trial-body" },
       h("div", { class: "trial-board" }, stage, status, words, nextButton, pad, problem,
-        hides && h("label", { class: "check" }, everything, " Show my partner too")),
-      h("div", { class: "trial-score" }, drawing.aside, h("h3", {}, "Score against the oracle"), total, list,
-        h("p", { class: "quiet" }, trial.partner.reference.startsWith("heuristic") ? "The oracle knows which heuristic you play with." : "The oracle is a partner who knows what you will do."))));
+        hides && h("label", { class: "check" }, everything, " Show my partner")),
+      h("div", { class: "trial-score" }, drawing.aside, h("h3", {}, "Score and oracle"), total, list,
+        h("p", { class: "quiet" }, trial.partner.reference.startsWith("heuristic") ? "The oracle is a player who knows the heuristic." : "The oracle is a partner who knows what you will do."))));
   draw();
   return { element, start: () => stage.focus({ preventScroll: true }), stop: () => document.removeEventListener("keydown", onkey) };
 }

@@ -1,0 +1,1 @@
+"""Learners, one file each; `coverset.adhoc.learner` has their interface."""

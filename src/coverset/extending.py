@@ -1,0 +1,55 @@
+"""Classes by name: built-in ones from a table, installed ones by entry point, any other as `module:Class`."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def load_class(what: str, name: str, built_in: Mapping[str, str], base: type[T]) -> type[T]:
+    """The class called `name`.
+
+    Args:
+      what: what it is, for messages and for the entry point group `coverset.{what}s`.
+      name: a key of `built_in`, an installed entry point, or `module:Class`.
+      built_in: the places of built-in classes as `module:Class`.
+      base: the class that it must inherit from.
+
+    Raises:
+      ValueError: there is no such class, or it is something else.
+    """
+    place = built_in.get(name) or _installed(what).get(name) or name
+    module, colon, attribute = place.partition(":")
+    if not colon:
+        known = [*built_in, *_installed(what)]
+        near = get_close_matches(name, known, n=1)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        raise ValueError(f"{what} must be {', '.join(known)} or module:Class, got '{name}'.{hint}")
+    try:
+        found: Any = import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"{what} '{name}' cannot be imported: {error}.") from error
+    if not isinstance(found, type) or not issubclass(found, base):
+        raise ValueError(f"{what} '{name}' must be a class that inherits from {base.__module__}.{base.__name__}.")
+    return found
+
+
+def is_installed(what: str, name: str, built_in: Mapping[str, str]) -> bool:
+    """Whether a name is built in or an entry point, so that a file may name it without the user's trust."""
+    return name in built_in or name in _installed(what)
+
+
+def class_name(cls: type, built_in: Mapping[str, str], what: str) -> str:
+    """The name under which `load_class` finds a class again."""
+    place = f"{cls.__module__}:{cls.__qualname__}"
+    names = {**{place: name for name, place in _installed(what).items()}, **{p: n for n, p in built_in.items()}}
+    return names.get(place, place)
+
+
+def _installed(what: str) -> dict[str, str]:
+    return {point.name: point.value for point in entry_points(group=f"coverset.{what}s")}

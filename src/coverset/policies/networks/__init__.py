@@ -1,0 +1,1 @@
+"""Networks, one file per kind; `coverset.policies.network` has their interface."""

@@ -1,0 +1,161 @@
+"""Third-party agents as partners: `module:function` that makes a `Policy`, or a plain Python function that acts.
+
+A plain function `(observation, reward, done) -> action` is called on the host once per environment and step, which is
+much slower than a compiled policy. All environments share the function, so it must not keep state between calls; an
+agent with memory must be a `Policy`, whose memory coverset keeps for each environment.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.custom_batching import custom_vmap
+from jaxtyping import Array, Float, Int
+
+from coverset.checks import describe_exception
+from coverset.envs.base import Environment
+from coverset.envs.registry import call_named, import_named
+from coverset.policies.compatibility import check_action, check_policy
+from coverset.policies.host_calls import call_host
+from coverset.policy import Policy
+from coverset.types import Percept, PRNGKey, PyTree
+
+PlainFunction = Callable[[np.ndarray, float, bool], Any]
+"""A function of the observation [d], the previous reward, and whether an episode starts, that returns an action."""
+WANTED = "a Policy, a function (observation, reward, done) -> action, or a function that makes one of them"
+MAX_MAKERS = 8
+"""How many functions that make functions may be nested."""
+
+
+class HostPolicy(Policy):
+    """A plain Python function as a policy without memory."""
+
+    function: PlainFunction = eqx.field(static=True)
+    num_actions: int = eqx.field(static=True)
+    name: str = eqx.field(static=True)
+
+    def initial_memory(self) -> tuple[()]:
+        return ()
+
+    def act(self, key: PRNGKey, percept: Percept, memory: tuple[()]) -> tuple[Int[Array, ""], tuple[()]]:
+        del key
+        return call_host(self.checked_action, jax.ShapeDtypeStruct((), jnp.int32), *percept), memory
+
+    def checked_action(self, observation: np.ndarray, reward: Any, first: Any) -> int:
+        """The function's action; raises ValueError if it is invalid or the function fails."""
+        try:
+            action = self.function(observation, float(reward), bool(first))
+        except Exception as error:
+            raise ValueError(f"partner '{self.name}' failed: {describe_exception(error)}.") from error
+        return check_action(f"partner '{self.name}'", action, self.num_actions)
+
+
+class CheckedPolicy(Policy):
+    """A third-party policy whose every action is checked.
+
+    `marker` gives it at least one array leaf, so that it can be stacked even if the policy holds no arrays.
+    """
+
+    policy: Policy
+    marker: Float[Array, "*n"]
+    num_actions: int = eqx.field(static=True)
+    name: str = eqx.field(static=True)
+
+    def initial_memory(self) -> PyTree:
+        return self.policy.initial_memory()
+
+    def act(self, key: PRNGKey, percept: Percept, memory: PyTree) -> tuple[Int[Array, ""], PyTree]:
+        action, memory = self.policy.act(key, percept, memory)
+        return _check_actions(self.name, jnp.asarray(action, jnp.int32), self.num_actions), memory
+
+
+def _check_actions(name: str, actions: Int[Array, "*n"], num_actions: int) -> Int[Array, "*n"]:
+    """Return the actions; raises ValueError if one is out of range. The host is called only in that case."""
+
+    def check_on_host(actions: np.ndarray) -> np.ndarray:
+        for action in actions.flat:
+            check_action(f"partner '{name}'", int(action), num_actions)
+        return actions
+
+    @custom_vmap
+    def check(actions):
+        out_of_range = jnp.any((actions < 0) | (actions >= num_actions))
+        call = partial(call_host, check_on_host, jax.ShapeDtypeStruct(actions.shape, actions.dtype))
+        return jax.lax.cond(out_of_range, call, lambda same: same, actions)
+
+    @check.def_vmap
+    def _(size, batched, actions):
+        del size, batched
+        return check(actions), True
+
+    return check(actions)
+
+
+def wrap_checked(name: str, stacked: Policy, environment: Environment, *, seat: int) -> CheckedPolicy:
+    """Wrap a stack of one policy so that every action is checked."""
+    return CheckedPolicy(stacked, jnp.zeros(1), environment.num_actions[seat], name)
+
+
+def load_third_party(name: str, environment: Environment, *, seat: int) -> Policy:
+    """Load the partner named by `module:function`, stacked on a leading axis of one member.
+
+    The name may refer to a `Policy`; to a function with no parameter, or with the single parameter `environment`, that
+    makes a `Policy` or a plain function; or to a plain function of three parameters.
+    """
+    made = _resolve_makers(name, import_named("partner", name), environment)
+    policy = made if isinstance(made, Policy) else HostPolicy(made, environment.num_actions[seat], name)
+    _check_acts(name, policy, environment, seat)
+    return wrap_checked(name, jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], policy), environment, seat=seat)
+
+
+def _resolve_makers(name: str, found: Any, environment: Environment) -> Policy | PlainFunction:
+    """Call functions that make policies until one returns a policy or a plain function."""
+    for _ in range(MAX_MAKERS):
+        if isinstance(found, Policy):
+            return found
+        if not callable(found):
+            raise ValueError(f"partner '{name}' must name {WANTED}, got {type(found).__name__}.")
+        match _count_required_parameters(name, found):
+            case 3:
+                return cast(PlainFunction, found)
+            case 0:
+                found = call_named("partner", name, found)
+            case 1:
+                found = call_named("partner", name, found, environment)
+            case number:
+                raise ValueError(f"partner '{name}' must name {WANTED}, got a function of {number} parameters.")
+    raise ValueError(f"partner '{name}' must name {WANTED}, got makers nested more than {MAX_MAKERS} deep.")
+
+
+def _count_required_parameters(name: str, function: Callable[..., Any]) -> int:
+    """Number of parameters without a default."""
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"partner '{name}' must have a signature: {describe_exception(error)}.") from error
+    required = sum(parameter.default is parameter.empty and parameter.kind not in kinds for parameter in parameters)
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL and required < 3 and not isinstance(function, type):
+            written = "(observation, reward, done)"
+            raise ValueError(f"partner '{name}' must name its parameters, as {written}, got *{parameter.name}.")
+    return required
+
+
+def _check_acts(name: str, policy: Policy, environment: Environment, seat: int) -> None:
+    """Let the policy act once at the start of an episode, so that errors surface before training."""
+    for leaf in jax.tree.leaves(policy):
+        if not eqx.is_array_like(leaf):
+            raise ValueError(
+                f"partner '{name}' must hold nothing but arrays, numbers and static fields, got {type(leaf).__name__}."
+            )
+    if isinstance(policy, HostPolicy):
+        observation = environment.observe(environment.reset(jax.random.key(0)))[seat]
+        policy.checked_action(np.asarray(observation), 0.0, True)
+    else:
+        check_policy(f"partner '{name}'", policy, environment, seat=seat)

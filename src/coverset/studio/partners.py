@@ -1,0 +1,116 @@
+"""Policies to watch and play with: members of a population, ad hoc agents, heuristics."""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from coverset.envs import registry
+from coverset.envs.base import Environment
+from coverset.envs.extensions import best_response, describe_heuristics, heuristics
+from coverset.partners import AGENT_FILE, SEATS, GenerationRun, find_member, load_agent_for, read_run
+from coverset.policy import Policy
+from coverset.runs.storage import round_floats
+from coverset.studio.catalogue import Run
+from coverset.studio.files import SafeDirectory
+
+MOST_KEPT = 16
+
+
+@dataclass(frozen=True)
+class NamedEnvironment:
+    """An environment with its name and parameters in files."""
+
+    name: str
+    parameters: dict[str, Any]
+    environment: Environment
+
+
+@dataclass(frozen=True)
+class Partner:
+    """A policy that a person can play with."""
+
+    reference: str
+    """For example teammate:2; see `messages.PARTNER`."""
+    name: str
+    policy: Policy
+    seat: int
+    """The seat of the policy."""
+    oracle: float | None = None
+    """The best expected return per episode with it; None if unknown."""
+
+
+class PartnerLoader:
+    """Loads policies of the runs below the directory and caches the most recently used runs."""
+
+    def __init__(self, directory: SafeDirectory) -> None:
+        self.directory = directory
+        self._lock = Lock()
+        self._runs: OrderedDict[tuple[Path, int], GenerationRun] = OrderedDict()
+
+    def make_environment(self, record: dict[str, Any]) -> NamedEnvironment:
+        """Build the environment that a config or recording names, if it is trusted."""
+        environment = registry.make_from_record("The file", record)
+        return NamedEnvironment(record["env"], dict(record["env_parameters"]), environment)
+
+    def environment_of(self, run: Run) -> NamedEnvironment:
+        """Build the environment of a run, finished or not."""
+        return self.make_environment(self.directory.read_record(run.path / "config.json"))
+
+    def run(self, run: Run) -> GenerationRun:
+        """Load a finished run with its policies."""
+        self.environment_of(run)
+        key = (run.path, self.directory.file(run.path / "policies.safetensors").stat().st_mtime_ns)
+        with self._lock:
+            if key not in self._runs:
+                self._runs[key] = read_run(run.path)
+            self._runs.move_to_end(key)
+            while len(self._runs) > MOST_KEPT:
+                self._runs.popitem(last=False)
+            return self._runs[key]
+
+    def pair(self, run: Run, i: int, j: int) -> tuple[Environment, tuple[Policy, Policy]]:
+        """Load best response `i` and teammate `j` of a run, counted from 1."""
+        loaded = self.run(run)
+        chosen = zip(SEATS, (i, j), strict=True)
+        first, second = (find_member(loaded.population, role, number)[1] for role, number in chosen)
+        return loaded.environment, (first, second)
+
+    def find(self, run: Run, reference: str) -> tuple[NamedEnvironment, Partner]:
+        """Load the partner that a checked reference names, and its environment."""
+        named = self.environment_of(run)
+        kind, _, which = reference.partition(":")
+        if kind == "heuristic":
+            return named, _make_heuristic(named.environment, which)
+        if kind == "agent":
+            return named, self._load_agent(run, named, which)
+        role = f"{kind}s"
+        name, policy = find_member(self.run(run).population, role, int(which))
+        return named, Partner(reference, name, policy, SEATS[role])
+
+    def _load_agent(self, run: Run, named: NamedEnvironment, learner: str) -> Partner:
+        if learner.startswith("."):
+            raise ValueError("There is no such agent in this run.")
+        path = self.directory.file(run.path / learner / AGENT_FILE)
+        known_as = {"env": named.name, "env_parameters": named.parameters}
+        policy, about = load_agent_for(path, named.environment, known_as)
+        return Partner(f"agent:{learner}", f"{learner} agent", policy, about["seat"])
+
+    def list_heuristics(self, run: Run) -> list[dict[str, str]]:
+        """Describe the heuristics of a run's environment."""
+        environment = self.environment_of(run).environment
+        sentences = describe_heuristics(environment)
+        return [
+            {"reference": f"heuristic:{name}", "name": name, "does": sentences.get(name, "")}
+            for name in heuristics(environment)
+        ]
+
+
+def _make_heuristic(environment: Environment, name: str) -> Partner:
+    known = heuristics(environment)
+    if name not in known:
+        raise ValueError(f"This environment has no heuristic {name}.")
+    oracle = best_response(environment, known[name], seat=0)
+    value = None if oracle is None else round_floats(oracle.value)
+    return Partner(f"heuristic:{name}", f"heuristic {name}", known[name], 1, value)

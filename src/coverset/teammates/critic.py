@@ -1,0 +1,112 @@
+"""The centralised critic V^{i,-j} of Algorithm 1."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from coverset.policies.network import Network, NetworkSpec, clear_memory, network_class
+from coverset.types import PRNGKey, PyTree
+
+
+class Values(NamedTuple):
+    """A critic's estimates along a rollout."""
+
+    present: Float[Array, "T *b"]
+    """Of the state before each step."""
+    following: Float[Array, "T *b"]
+    """Of the state that each step led to, before any reset."""
+    memory: PyTree
+    """The critic's memory after the rollout."""
+
+
+class PairCritic(eqx.Module):
+    """All seats' observations and both identities in, the pair's expected discounted return out.
+
+    A one-hot identity times a weight matrix is a row of that matrix, so identities enter as two embeddings that are
+    added to the first dense layer's input.
+    """
+
+    network: Network
+    best_response_embedding: Float[Array, "*s R h"]
+    teammate_embedding: Float[Array, "*s C h"]
+    image_shape: tuple[int, ...] | None = eqx.field(static=True, default=None)
+    """Shape of all seats' images side by side as channels, where the network reads images."""
+
+    @classmethod
+    def create(cls, key: PRNGKey, kind: str, spec: NetworkSpec, rows: int, columns: int) -> "PairCritic":
+        """Draw the layers, and unit-scale embeddings that tell pairs apart from the start.
+
+        Args:
+          key: of the random numbers.
+          kind: name of the network.
+          spec: its sizes; the input is the observations of all seats.
+          rows: number of best responses.
+          columns: number of teammates.
+        """
+        network_key, row_key, column_key = jax.random.split(key, 3)
+        width = spec.hidden_sizes[0]
+        return cls(
+            network=network_class(kind).build(network_key, spec),
+            best_response_embedding=jax.random.normal(row_key, (rows, width)),
+            teammate_embedding=jax.random.normal(column_key, (columns, width)),
+            image_shape=spec.input_shape if len(spec.input_shape) > 1 else None,
+        )
+
+    def identity(self, best_response: Int[Array, "*b"], teammate: Int[Array, "*b"]) -> Float[Array, "*b h"]:
+        """What a pair's identity adds to the first dense layer."""
+        return self.best_response_embedding[best_response] + self.teammate_embedding[teammate]
+
+    def step(
+        self, observations: Float[Array, "*b s d"], memory: PyTree, identity: Float[Array, "..."]
+    ) -> tuple[Float[Array, "..."], PyTree]:
+        """Expected discounted return of the pair from these observations on, and the memory after them."""
+        values, memory = self.network.step(self._join(observations), memory, identity)
+        return values[..., 0], memory
+
+    def evaluate(
+        self,
+        observations: Float[Array, "T *b s d"],
+        final_observations: Float[Array, "T *b s d"],
+        memory: PyTree,
+        fresh: Bool[Array, "T *b"],
+        identity: Float[Array, "*b h"],
+    ) -> Values:
+        """Values of a rollout that starts with `memory`, which is cleared before each `fresh` step."""
+        if not self.network.recurrent:
+            present, following = (self.step(seen, (), identity)[0] for seen in (observations, final_observations))
+            return Values(present, following, memory)
+        initial = self.network.initial_memory(*fresh.shape[1:])
+
+        def advance(memory: PyTree, step) -> tuple[PyTree, tuple[Array, Array]]:
+            seen, final, fresh_now = step
+            present, memory = self.step(seen, clear_memory(memory, initial, fresh_now), identity)
+            return memory, (present, self.step(final, memory, identity)[0])
+
+        memory, (present, following) = jax.lax.scan(advance, memory, (observations, final_observations, fresh))
+        return Values(present, following, memory)
+
+    def unroll(
+        self,
+        observations: Float[Array, "T *b s d"],
+        memory: PyTree,
+        fresh: Bool[Array, "T *b"] | None,
+        identity: Float[Array, "..."],
+    ) -> Float[Array, "..."]:
+        """Values of a rollout, for the critic's loss."""
+        return self.network.unroll(self._join(observations), memory, fresh, identity)[..., 0]
+
+    def _join(self, observations: Float[Array, "*b s d"]) -> Float[Array, "*b j"]:
+        """All seats' observations as one flat vector; images side by side as channels."""
+        if self.image_shape is None:
+            return observations.reshape(*observations.shape[:-2], -1)
+        rows, columns, _ = self.image_shape
+        images = observations.reshape(*observations.shape[:-1], rows, columns, -1)
+        return jnp.moveaxis(images, -4, -2).reshape(*observations.shape[:-2], -1)
+
+
+def joint_shape(observation_shape: tuple[int, ...], num_seats: int) -> tuple[int, ...]:
+    """Shape of the joint observation: vectors one after the other, images side by side as channels."""
+    return (*observation_shape[:-1], num_seats * observation_shape[-1])

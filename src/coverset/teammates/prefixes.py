@@ -1,0 +1,131 @@
+"""Prefix cells: episodes whose first steps are played by another pair, so that only what follows the switch is data.
+
+Cross-play after a self-play prefix is what ADVERSITY (Cui et al. 2023) and self-play after mixed play what CoMeDi
+(Sarkar et al. 2023) learn from: a policy cannot tell from its history that its partner has changed.
+
+Policies of prefixes are gathered once per rollout, one pair for every cell, and act in a batched product over cells.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from coverset.envs.base import Environment
+from coverset.learning.losses import sample_actions
+from coverset.policies.network import clear_memory, initial_memories
+from coverset.teammates.method import Prefix
+from coverset.teammates.networks import Networks
+from coverset.teammates.pair_grid import PairGrid
+from coverset.types import PRNGKey, PyTree
+
+PREFIX_STREAM = 17
+"""Folded into a rollout's key: a run without prefixes draws the same numbers whether or not this file exists."""
+
+
+class PrefixPlay(NamedTuple):
+    """Where the episodes under way stand."""
+
+    clock: Int[Array, "R B"]
+    """Steps since the start of the episode."""
+    switch: Int[Array, "R B"]
+    """The step from which on the cell's own pair plays."""
+    memories: tuple[PyTree, PyTree]
+    """What both prefix policies remember, [R, C, n]."""
+
+
+class PrefixDraws(NamedTuple):
+    """Random numbers of one step."""
+
+    uniforms: Float[Array, "*t R B 2"]
+    """For the prefix policies' actions."""
+    own: Bool[Array, "*t R B 2"]
+    """Whether a seat's own action is played although it is the prefix."""
+    switch: Int[Array, "*t R B"]
+    """The switch of the episode that starts if this step ends one."""
+
+
+def start_prefixes(
+    key: PRNGKey, environment: Environment, grid: PairGrid, networks: Networks, prefix: Prefix
+) -> PrefixPlay:
+    """Fresh episodes."""
+    cells = (grid.rows, grid.columns, grid.per_pair)
+    memories = tuple(initial_memories(stack, *cells) for stack in (networks.best_responses, networks.teammates))
+    clock = jnp.zeros((grid.rows, grid.row_size), jnp.int32)
+    return PrefixPlay(
+        clock, _draw_switches(jax.random.fold_in(key, PREFIX_STREAM), environment, grid, prefix, ()), memories
+    )
+
+
+def draw_prefixes(key: PRNGKey, environment: Environment, grid: PairGrid, prefix: Prefix, length: int) -> PrefixDraws:
+    """Random numbers of a whole rollout."""
+    action_key, own_key, switch_key = jax.random.split(jax.random.fold_in(key, PREFIX_STREAM), 3)
+    shape = (length, grid.rows, grid.row_size, 2)
+    return PrefixDraws(
+        jax.random.uniform(action_key, shape),
+        jax.random.uniform(own_key, shape) < prefix.own_action_probability,
+        _draw_switches(switch_key, environment, grid, prefix, (length,)),
+    )
+
+
+def _draw_switches(
+    key: PRNGKey, environment: Environment, grid: PairGrid, prefix: Prefix, leading: tuple[int, ...]
+) -> Int[Array, "*t R B"]:
+    """Uniform over the steps up to the horizon; 0 in cells whose prefix is their own pair, and in extra self-play."""
+    drawn = jax.random.randint(key, (*leading, grid.rows, grid.row_size), 0, environment.horizon)
+    rows, columns = jnp.meshgrid(jnp.arange(grid.rows), jnp.arange(grid.columns), indexing="ij")
+    has_prefix = (prefix.best_responses != rows) | (prefix.teammates != columns)
+    in_cell = jnp.arange(grid.row_size) < grid.columns * grid.per_pair
+    return jnp.where(grid.spread(has_prefix) & in_cell, drawn, 0)
+
+
+def gather_prefix_networks(networks: Networks, prefix: Prefix) -> tuple[PyTree, PyTree]:
+    """Both policies of every cell's prefix, stacked [R, C]."""
+    rows = jax.tree.map(lambda x: x[prefix.best_responses], networks.best_responses)
+    return rows, jax.tree.map(lambda x: x[prefix.teammates], networks.teammates)
+
+
+def play_prefixes(
+    gathered: tuple[PyTree, PyTree],
+    grid: PairGrid,
+    play: PrefixPlay,
+    draws: PrefixDraws,
+    observations: Float[Array, "R B 2 d"],
+    own_actions: Int[Array, "R B 2"],
+) -> tuple[Int[Array, "R B 2"], PrefixPlay]:
+    """The actions that are played: the prefix policies' before the switch, but for those drawn to be the cell's own."""
+    cells = _by_cell(grid, observations)
+    uniforms = _by_cell(grid, draws.uniforms)
+    actions, memories = [], []
+    for seat, (networks, memory) in enumerate(zip(gathered, play.memories, strict=True)):
+        step = jax.vmap(jax.vmap(type(networks).step))
+        logits, memory = step(networks, cells[..., seat, :], memory)
+        chosen = sample_actions(logits, uniforms[..., seat]).reshape(grid.rows, -1)
+        extra = own_actions[:, chosen.shape[1] :, seat]
+        actions.append(jnp.concatenate([chosen, extra], axis=1))
+        memories.append(memory)
+    before = (play.clock < play.switch)[..., None] & ~draws.own
+    return jnp.where(before, jnp.stack(actions, axis=-1), own_actions), play._replace(memories=tuple(memories))
+
+
+def continue_prefixes(
+    play: PrefixPlay, networks: Networks, grid: PairGrid, draws: PrefixDraws, ended: Bool[Array, "R B"]
+) -> PrefixPlay:
+    """One step later; where an episode ended, another begins with a switch of its own."""
+    ended_cells = _by_cell(grid, ended)
+    memories = tuple(
+        clear_memory(memory, initial_memories(stack, *ended_cells.shape), ended_cells)
+        for stack, memory in zip((networks.best_responses, networks.teammates), play.memories, strict=True)
+    )
+    return PrefixPlay(
+        clock=jnp.where(ended, 0, play.clock + 1),
+        switch=jnp.where(ended, draws.switch, play.switch),
+        memories=memories,
+    )
+
+
+def _by_cell(grid: PairGrid, rows: Array) -> Array:
+    """[R, B, ...] -> [R, C, n, ...], without extra self-play."""
+    size = grid.columns * grid.per_pair
+    return rows[:, :size].reshape(grid.rows, grid.columns, grid.per_pair, *rows.shape[2:])

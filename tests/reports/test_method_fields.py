@@ -1,0 +1,58 @@
+"""Method-specific metrics: stacked whatever their names and shapes, and plotted by the training figure."""
+
+import json
+
+import numpy as np
+import pytest
+
+from coverset.reports.figures import training_figure
+from coverset.reports.method_fields import stack_method_fields
+from coverset.reports.records import check_run_row, read_multipliers
+from reports.synthetic import write_run
+
+
+def rows_with(*contents: dict | None) -> list[dict]:
+    return [{} if content is None else {"method": content} for content in contents]
+
+
+def test_numbers_vectors_matrices_and_objects_are_stacked_over_rows():
+    first = {"beta": 0.5, "bonus": [1, 2], "weights": [[1, 2], [3, None]], "loss": {"actor": 1.0, "critic": None}}
+    fields = stack_method_fields(rows_with(first, {**first, "beta": 0.25}))
+    np.testing.assert_array_equal(fields["beta"][""], [0.5, 0.25])
+    assert fields["bonus"][""].shape == (2, 2)
+    np.testing.assert_array_equal(fields["weights"][""][1], [[1, 2], [3, np.nan]])
+    np.testing.assert_array_equal(fields["loss"]["actor"], [1, 1])
+    assert "critic" not in fields["loss"]
+
+
+def test_rows_without_a_field_are_nan_and_other_values_are_left_out():
+    fields = stack_method_fields(rows_with(None, {"beta": 1.0, "name": "mine", "size": [1]}, {"size": [1, 2]}, {}))
+    assert list(fields) == ["beta"]
+    np.testing.assert_array_equal(fields["beta"][""], [np.nan, 1.0, np.nan, np.nan])
+
+
+def test_multipliers_have_no_diagonal():
+    square = [[0.0, 0.5], [0.25, 0.0]]
+    row = {"method": {"multipliers": {"other_best_response": square, "other_teammate": square}}}
+    fields = stack_method_fields([row])
+    np.testing.assert_array_equal(fields["multipliers"]["other_teammate"][0], [[np.nan, 0.5], [0.25, np.nan]])
+    assert read_multipliers(row) == row["method"]["multipliers"]
+
+
+@pytest.mark.parametrize("row", [{}, {"method": None}, {"method": {}}, {"method": {"multipliers": [0.5, 1.0]}}])
+def test_methods_without_multipliers_of_constraints_have_none(row):
+    assert read_multipliers(row) is None
+
+
+@pytest.mark.parametrize(("method", "panels"), [({}, 3), ({"beta": 0.1}, 4), ({"beta": 0.1, "bonus": [1, 2]}, 5)])
+def test_the_training_figure_plots_every_field_of_the_method(tmp_path, method, panels):
+    write_run(tmp_path, env="matrix", method="mine", seed=0, size=2, level=1.0)
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    rows = [json.loads(line) | {"method": method} for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    for row in rows:
+        check_run_row(row, size=2)
+    figure = training_figure(summary, rows)
+    shown = [ax for ax in figure.axes if ax.axison]
+    assert len(shown) == panels
+    assert [ax.get_ylabel() for ax in shown[3:]] == list(method)
+    assert all(ax.lines for ax in shown)
