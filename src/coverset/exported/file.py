@@ -1,9 +1,9 @@
 """Export agents as files that run without coverset, and load such files: one step with weights, as programs in a zip.
 
 `coverset.exported.archive` lists the entries of the file, `coverset.pipeline.export` writes agents and members of
-populations. The programs come from `jax.export` and run with jax and
-flatbuffers alone; see docs/study.md for an example. `done` means that the previous step ended an episode. At the first
-step with a partner, memory is the initial memory, and `done` and `reward` are ignored. Memory is a tuple of arrays.
+populations. The programs come from `jax.export` and run with jax and flatbuffers alone; see
+docs/how-to/export.md for an example. `done` means that the previous step ended an episode. At the first step with a
+partner, memory is the initial memory, and `done` and `reward` are ignored. Memory is a tuple of arrays.
 
 Reading a file runs nothing from it. Only the program is taken from the container that jax.export writes: argument
 types, platforms and effects are always those of a step. `coverset.exported.sandbox` parses, checks and rewrites the
