@@ -26,7 +26,6 @@ from coverset.pipeline.evaluate import default_episodes, default_trials
 from coverset.policies.actor import ActorPolicy, dense_policy
 from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population
-from coverset.settings import TrainSettings
 
 HORIZON = 100_000
 SMALLEST = {"population_size": 2, "hidden_sizes": (2,), "total_steps": 16, "envs_per_pair": 1, "rollout_length": 4}
