@@ -222,7 +222,7 @@ def test_a_line_that_is_no_row_counts_as_lost(line: str, directory: RunDirectory
     with directory.metrics_path.open("a") as file:
         file.write(f"{line}\n")
     directory.append_metrics({"chunk": 3, "env_steps": 24})
-    assert directory.whole_rows() == 1
+    assert directory.count_intact_rows() == 1
 
 
 def test_a_run_that_ended_before_the_checkpoint_keeps_its_fewer_rows(directory: RunDirectory) -> None:
