@@ -6,6 +6,8 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
+from coverset.checks import describe_exception, format_value
+
 T = TypeVar("T")
 
 
@@ -27,15 +29,16 @@ def load_class(what: str, name: str, built_in: Mapping[str, str], base: type[T])
         known = [*built_in, *_installed(what)]
         near = get_close_matches(name, known, n=1)
         hint = f" Did you mean '{near[0]}'?" if near else ""
-        raise ValueError(f"{what} must be {', '.join(known)} or module:Class, got '{name}'.{hint}")
+        raise ValueError(f"{what} must be {', '.join(known)} or module:Class, got {format_value(name)}.{hint}")
     try:
         found: Any = import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"{what} '{name}' cannot be imported: {error}.") from error
+    except Exception as error:  # third-party code may raise anything
+        raise ValueError(f"{what} {format_value(name)} cannot be imported: {describe_exception(error)}.") from error
     if not isinstance(found, type) or not issubclass(found, base):
-        raise ValueError(f"{what} '{name}' must be a class that inherits from {base.__module__}.{base.__name__}.")
+        wanted = f"must be a class that inherits from {base.__module__}.{base.__name__}"
+        raise ValueError(f"{what} {format_value(name)} {wanted}.")
     return found
 
 

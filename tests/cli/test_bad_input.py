@@ -31,7 +31,10 @@ def refusal(capsys, *arguments: str) -> str:
         (["os:getcwd"], ["'os:getcwd'", "must name an Environment class", "-> Environment"]),
         ([], ["needs an environment"]),
         (["--seeds", "1"], ["needs an environment"]),
-        (["matrix", "--method", "lbrdive"], ["method must be one of", "'lbrdive'", "Did you mean 'lbrdiv'?"]),
+        (
+            ["matrix", "--method", "lbrdive"],
+            ["method must be lbrdiv, brdiv, lipo, independent or module:Class", "'lbrdive'", "Did you mean 'lbrdiv'?"],
+        ),
         (["matrix", "--preset", "quick"], ["preset must be one of fast, paper", "'quick'"]),
         (["matrix", "--population-size", "0"], ["population_size must be at least 2", "got 0"]),
         (["matrix", "--population-size", "1"], ["population_size must be at least 2", "got 1"]),
@@ -45,7 +48,10 @@ def refusal(capsys, *arguments: str) -> str:
         (["matrix", "--margin", "-1"], ["margin", "got -1.0"]),
         (["matrix", "--total-steps", "0"], ["total_steps must be at least 1", "got 0"]),
         (["matrix", "--rollout-length", "0"], ["rollout_length", "got 0"]),
-        (["matrix", "--minibatches", "3", "--rollout-length", "4"], ["minibatches must divide rollout_length", "3"]),
+        (
+            ["matrix", "--minibatches", "3", "--rollout-length", "4"],
+            ["minibatches must divide the 4 steps of a rollout", "3"],
+        ),
         (["matrix", "--hidden-sizes", "32", "0"], ["hidden_sizes", "(32, 0)"]),
         (["matrix", "--value-states", "all"], ["value_states must be one of", "'all'"]),
         (["matrix", "--checkpoint-seconds", "-1"], ["checkpoint_seconds", "got -1.0"]),

@@ -238,7 +238,7 @@ def study_on_ray(words: list[str], out: Path, address: str | None = None) -> sub
 
 def test_a_worker_with_other_packages_refuses(monkeypatch) -> None:
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    here = Conditions.here(mark="", one_machine=False)
+    here = Conditions.capture(mark="", one_machine=False)
     here.adopt()
     with pytest.raises(RuntimeError, match=r"has jax .*, but the study was started with 0\.1, .*: install the same"):
         replace(here, versions={**here.versions, "jax": "0.1"}).adopt()

@@ -224,7 +224,10 @@ def test_settings_that_need_a_square_grid_are_refused_on_another(changes: dict[s
         ),
         ("third_party_methods:jnp", r"must be a class that inherits from coverset\.teammates\.method\.Method\.$"),
         ("third_party_methods:Adjustabel", r"method 'third_party_methods:Adjustabel' cannot be imported: .*\.$"),
-        ("no_such_module:Method", r"method 'no_such_module:Method' cannot be imported: No module named .*\.$"),
+        (
+            "no_such_module:Method",
+            r"method 'no_such_module:Method' cannot be imported: ModuleNotFoundError: No module named .*\.$",
+        ),
         ("third_party_methods:", "cannot be imported|must be a class"),
         (":Adjustable", "cannot be imported"),
         ("brdvi", r"method must be lbrdiv, .* or module:Class, got 'brdvi'\. Did you mean 'brdiv'\?$"),
