@@ -140,5 +140,5 @@ def test_a_log_that_is_no_file_is_named(study: Path, tmp_path: Path, kind) -> No
     log.unlink()
     os.mkfifo(log) if kind == "pipe" else log.mkdir()
     for read in (RunDirectory.rows, RunDirectory.count_intact_rows, lambda run: run.rewind(1, 1)):
-        with pytest.raises(DamagedFile, match=r"metrics\.jsonl must be a file"):
+        with pytest.raises(DamagedFile, match=r"metrics\.jsonl must be a regular file"):
             read(RunDirectory(tmp_path / "run"))

@@ -6,6 +6,8 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
+from coverset.checks import format_value
+
 T = TypeVar("T")
 
 
@@ -27,7 +29,7 @@ def load_class(what: str, name: str, built_in: Mapping[str, str], base: type[T])
         known = [*built_in, *_installed(what)]
         near = get_close_matches(name, known, n=1)
         hint = f" Did you mean '{near[0]}'?" if near else ""
-        raise ValueError(f"{what} must be {', '.join(known)} or module:Class, got '{name}'.{hint}")
+        raise ValueError(f"{what} must be {', '.join(known)} or module:Class, got {format_value(name)}.{hint}")
     try:
         found: Any = import_module(module)
         for part in attribute.split("."):

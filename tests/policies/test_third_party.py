@@ -177,8 +177,8 @@ def test_other_seeds_and_whole_runs_are_partners(run: Path) -> None:
     seed = read_run(run / "seed-1")
     pool = find_partners(seed, ("other-seeds", str(run)), seat=1)
     assert pool.sizes == (4, 6)
-    wanted = [read_run(run / f"seed-{number}").population.teammates.mlp.weights[0] for number in (0, 2)]
-    np.testing.assert_array_equal(pool.kinds[0].mlp.weights[0], np.concatenate(wanted))  # pyright: ignore
+    wanted = [read_run(run / f"seed-{number}").population.teammates.network.weights[0] for number in (0, 2)]
+    np.testing.assert_array_equal(pool.kinds[0].network.weights[0], np.concatenate(wanted))  # pyright: ignore
 
 
 def test_names_that_are_no_partner_are_told_what_there_is(run: Path, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_an_episode_is_told_from_its_start_to_its_end(shared, run, kind, shown):
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("run=matrix/seed-0&best_response=3&teammate=1&seed=0", "best response must be a number from 1 to 2, got 3"),
+        ("run=matrix/seed-0&best_response=3&teammate=1&seed=0", "best response must lie between 1 and 2, got 3"),
         ("run=matrix/seed-0&best_response=1&teammate=0&seed=0", "teammate must lie between 1"),
         ("run=matrix/seed-0&best_response=1&teammate=1&seed=x", "seed must be a whole number"),
         ("run=matrix/seed-0&best_response=1&teammate=1", "exactly the fields"),
