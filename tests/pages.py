@@ -68,7 +68,7 @@ def command(page: str, naming: str) -> list[str]:
 def shrink(monkeypatch) -> None:
     """Make everything that a page trains or plays small, whatever sizes it asks for."""
     sizes: dict[str, dict[str, Any]] = {
-        "generate": toy_study.GENERATION,
+        "generate": toy_study.GENERATION | {"minibatches": 1},
         "train": toy_study.TRAINING,
         "evaluate": {"trials": 2, "episodes": 3},
     }

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
+LARGEST_FLOAT32 = 3.4028234663852886e38
 MAX_VALUE_CHARACTERS = 200
 """Longest excerpt of a value in an error message."""
 _TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "null"}
@@ -68,6 +69,11 @@ def check_payoff_table(name: str, rows: Sequence[Sequence[float]]) -> tuple[tupl
         for column, value in enumerate(row):
             if not math.isfinite(value):
                 raise ValueError(f"{name} must hold finite numbers, got {value} in row {number}, column {column}.")
+            if abs(value) > LARGEST_FLOAT32:
+                raise ValueError(
+                    f"{name} must hold numbers within the range of float32, up to 3.4e38, got {value} "
+                    f"in row {number}, column {column}."
+                )
     return tuple(tuple(float(value) for value in row) for row in rows)
 
 

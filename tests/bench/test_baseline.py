@@ -1,5 +1,6 @@
 """The baseline computes what the pair grid computes, so that a comparison of their speed compares nothing else."""
 
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -9,7 +10,8 @@ import pytest
 
 from coverset.bench.baseline import GATHER_AND_MASK, gathered_logits, masked_loss
 from coverset.pipeline.generate import make_plan
-from coverset.teammates.collect import collect, grid_logits
+from coverset.teammates.collect import Memories, collect, grid_logits
+from coverset.teammates.method import as_pair_weights
 from coverset.teammates.ppo import grid_loss
 from coverset.teammates.trainer import Trainer
 
@@ -47,9 +49,9 @@ def batch(trainer, state):
     """A rollout, with weights that differ in every pair."""
 
     def roll_out(state):
-        networks = state.learner.networks
+        networks = state.optimised.networks
         steps, _, _ = collect(jax.random.key(1), trainer.environment, trainer.grid, networks, state.playing, length=4)
-        return trainer.batch(state, steps, WEIGHTS)
+        return trainer.batch(state, steps, as_pair_weights(WEIGHTS))[0]
 
     return jax.jit(roll_out)(state)
 
@@ -64,20 +66,21 @@ def learned(state):
         moved = [x + 0.3 * jax.random.normal(k, x.shape) for x, k in zip(leaves, keys, strict=True)]
         return jax.tree.unflatten(tree, moved)
 
-    return jax.jit(shifted)(state.learner.networks)
+    return jax.jit(shifted)(state.optimised.networks)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def gradient(loss, grid, networks, batch):
-    return jax.grad(loss, has_aux=True)(networks, grid, batch, BONUSES, 0.2)
+    return jax.grad(loss, has_aux=True)(networks, grid, batch, (BONUSES, BONUSES), 0.2)
 
 
 def test_gathered_parameters_act_like_the_grid(trainer, learned) -> None:
     grid = trainer.grid
-    shape = (grid.population_size, grid.row_size, 2, trainer.environment.observation_size)
+    shape = (grid.rows, grid.row_size, 2, trainer.environment.observation_size)
     observations = jax.random.normal(jax.random.key(0), shape)
     ours, theirs = (
-        jax.jit(act, static_argnums=1)(learned, grid, observations) for act in (grid_logits, gathered_logits)
+        jax.jit(act, static_argnums=1)(learned, grid, observations, Memories((), ()))[0]
+        for act in (grid_logits, gathered_logits)
     )
     for seat in (0, 1):
         np.testing.assert_allclose(ours[seat], theirs[seat], rtol=1e-5, atol=1e-5)
@@ -103,13 +106,13 @@ def test_ratios_on_the_data_of_others_cannot_spoil_a_gradient(trainer, learned, 
 
 def test_a_whole_update_by_either_arithmetic_ends_alike(trainer, state) -> None:
     s = trainer.settings
-    baseline = Trainer(trainer.environment, trainer.rule, trainer.settings, GATHER_AND_MASK)
+    baseline = replace(trainer, arithmetic=GATHER_AND_MASK)
     (ours, our_report), (theirs, their_report) = (jax.jit(one.update)(state) for one in (trainer, baseline))
     np.testing.assert_array_equal(our_report.tally.returns, their_report.tally.returns)
     np.testing.assert_allclose(our_report.pair_values, their_report.pair_values, rtol=1e-3, atol=1e-4)
     # Adam divides by the gradient's size: where a gradient is all but zero, rounding may turn its sign.
     furthest = 2 * s.epochs * s.minibatches * max(s.learning_rate, s.critic_learning_rate)
-    for a, b in zip(jax.tree.leaves(ours.learner.networks), jax.tree.leaves(theirs.learner.networks), strict=True):
+    for a, b in zip(jax.tree.leaves(ours.optimised.networks), jax.tree.leaves(theirs.optimised.networks), strict=True):
         apart = np.abs(np.asarray(a) - np.asarray(b))
         assert np.mean(apart > 1e-4) < 0.05
         assert apart.max() < furthest

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import count
 from math import prod
 
@@ -24,7 +25,7 @@ from coverset.envs.reaching import Reaching
 from coverset.pipeline.generate import make_plan
 from coverset.policies.networks.dense import MLP
 from coverset.settings import GenerateSettings, TrainSettings
-from coverset.teammates.trainer import ON_THE_GRID, Arithmetic, Trainer
+from coverset.teammates.trainer import ON_THE_GRID, Arithmetic
 
 SIZES = (25, 64, 32, 5)
 
@@ -86,10 +87,10 @@ def products(jaxpr) -> int:
 @pytest.mark.parametrize(("name", "preset"), [("foraging", "fast"), ("foraging", "paper"), ("reaching", "paper")])
 def test_the_count_of_a_whole_update_is_that_of_its_products(name: str, preset: str, arithmetic: Arithmetic) -> None:
     plan = make_plan(name, preset=preset, chunk_steps=1)
-    trainer = Trainer(plan.environment, plan.trainer.rule, plan.settings, arithmetic)
+    trainer = replace(plan.trainer, arithmetic=arithmetic)
     traced = jax.make_jaxpr(lambda key: trainer.update(trainer.init(key)))(jax.random.key(0))
     counted = generation_operations(plan.environment, plan.settings, masked=arithmetic is GATHER_AND_MASK)
-    assert products(traced.jaxpr) == pytest.approx(counted * plan.settings.steps_per_update, rel=0.01)
+    assert products(traced.jaxpr) == pytest.approx(counted * trainer.schedule.steps_per_update, rel=0.01)
 
 
 def test_training_counts_both_networks_and_the_partner() -> None:

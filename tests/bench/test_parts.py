@@ -29,12 +29,12 @@ def test_every_program_does_what_its_name_says(results) -> None:
     assert indifferent.actions.shape == acted.actions.shape
     np.testing.assert_allclose(indifferent.log_p, np.log(1 / 3), rtol=1e-5)
     assert np.unique(acted.log_p).size > 2
-    advantage, _ = found["estimate"]
+    advantage, _, _ = found["estimate"]
     assert advantage.shape == acted.reward.shape
-    assert found["batch"].critic.target.shape == np.swapaxes(advantage, 0, 1).shape
+    assert found["batch"][0].critic.target.shape == np.swapaxes(advantage, 0, 1).shape
     (_, pair_values) = found["multipliers"]
-    assert pair_values.shape == (trainer.grid.population_size,) * 2
-    networks = jax.tree.leaves(state.learner.networks)
+    assert pair_values.shape == (trainer.grid.rows, trainer.grid.columns)
+    networks = jax.tree.leaves(state.optimised.networks)
     for name in ("losses", "gradients"):
         for before, after in zip(networks, jax.tree.leaves(found[name]), strict=True):
             np.testing.assert_array_equal(before, after)

@@ -244,10 +244,15 @@ def test_policies_that_compute_no_numbers_are_refused(value) -> None:
         action_probabilities(broken, enumerate_game(MatrixGame()), seat=0)
 
 
-@pytest.mark.parametrize("payoff", [1e39, -1e39])
-def test_payoffs_beyond_float32_are_refused(payoff) -> None:
+@pytest.mark.parametrize("payoff", [3e38, -3e38])
+def test_rewards_beyond_float32_are_refused(payoff) -> None:
+    class Doubled(MatrixGame):
+        def step(self, key, state, actions):
+            outcome = super().step(key, state, actions)
+            return outcome._replace(reward=2 * outcome.reward)
+
     with pytest.raises(ValueError, match=r"step pays -?inf in a state that can be reached"):
-        enumerate_game(MatrixGame(payoffs=((1.0, payoff), (0.0, 2.0))))
+        enumerate_game(Doubled(payoffs=((1.0, payoff), (0.0, 2.0))))
 
 
 def test_rewards_are_those_that_are_paid() -> None:

@@ -54,6 +54,10 @@ def refusal(capsys, *arguments: str) -> str:
         (["matrix", "--env-args", "payoffs=[[1,2],[3]]"], ["payoffs must be rectangular", "row 1 has 1"]),
         (["matrix", "--env-args", "payoffs=[[1,NaN],[3,4]]"], ["payoffs", "nan in row 0, column 1"]),
         (["matrix", "--env-args", "payoffs=[[1,Infinity],[3,4]]"], ["payoffs", "inf in row 0, column 1"]),
+        (
+            ["matrix", "--env-args", "payoffs=[[1,2],[1e39,4]]"],
+            ["within the range of float32", "1e+39 in row 1, column 0"],
+        ),
         (["matrix", "--env-args", "payoffs=[]"], ["payoffs must have at least one row"]),
         (["matrix", "--env-args", "payoffs=high"], ["payoffs must be a list", "'high'"]),
         (["matrix", "--env-args", "payoffs=[1,2]"], ["payoffs must be a list", "[1, 2]"]),

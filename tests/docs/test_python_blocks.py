@@ -63,10 +63,12 @@ def exported_agent() -> None:
 
 
 def saved_networks() -> None:
-    """A population with waves and a rectifier, and an agent with memory, as one run would have written them."""
+    """A population with Fourier features and ReLU, and an agent with memory, as one run would have written them."""
     place, about = Path("runs/matrix-lbrdiv-fast/seed-0"), {"env": "matrix", "env_parameters": {}, "seed": 0}
     halves = [
-        dense_policy(jax.vmap(lambda key: MLP.create(key, (2, 8, 6, 3), waves=1.0))(jax.random.split(key, 2)))
+        dense_policy(
+            jax.vmap(lambda key: MLP.create(key, (2, 8, 6, 3), fourier_bandwidth=1.0))(jax.random.split(key, 2))
+        )
         for key in jax.random.split(jax.random.key(0))
     ]
     save_population(place / "policies.safetensors", Population(*halves), about)

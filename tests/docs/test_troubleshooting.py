@@ -10,6 +10,7 @@ import pytest
 
 import pages
 from coverset.settings import GenerateSettings, TrainSettings
+from coverset.teammates.methods.lbrdiv import LBRDiv
 
 PAGE = (pages.ROOT / "docs" / "how-to" / "troubleshooting.md").read_text()
 MESSAGES = [block.text.strip() for block in pages.blocks(PAGE) if block.kind == "text"]
@@ -32,7 +33,7 @@ SOURCE = [text for path in (pages.ROOT / "src" / "coverset").rglob("*.py") for t
 
 def pieces(message: str) -> list[str]:
     """The fixed parts of a message that are long enough to search for."""
-    return [piece for part in message.split("...") if len(piece := part.strip(" ():")) > 8]
+    return [piece for part in message.split("...") if len(piece := part.strip(" (),:")) > 8]
 
 
 @pytest.mark.parametrize("message", MESSAGES)
@@ -44,7 +45,7 @@ def test_the_code_can_print_it(message: str) -> None:
 
 
 def test_every_option_exists() -> None:
-    settings = {field.name for stage in (GenerateSettings, TrainSettings) for field in fields(stage)}
+    settings = {field.name for owner in (GenerateSettings, TrainSettings, LBRDiv) for field in fields(owner)}
     options = {name.replace("-", "_") for name in re.findall(r"(?<![\w-])--([a-z][a-z-]+)", PAGE)}
     assert options <= settings | COMMON_OPTIONS
     assert len(options & settings) > 8

@@ -21,6 +21,7 @@ from coverset.cli.main import run
 from coverset.envs import registry
 from coverset.envs.matrix import MatrixGame
 from coverset.evaluation.cross_play import cross_play
+from coverset.exported import file as exported
 from coverset.exported.file import export_policy, load_exported
 from coverset.partners import Game, find_group
 from coverset.pipeline.crossplay import crossplay
@@ -279,3 +280,19 @@ def test_without_flatbuffers_it_says_what_to_install(monkeypatch, tmp_path: Path
     monkeypatch.setitem(sys.modules, "flatbuffers", None)
     with pytest.raises(ValueError, match=r"install coverset\[export\]"):
         export_agent(tmp_path)
+
+
+def test_what_jax_keeps_of_many_different_programs_is_let_go(monkeypatch) -> None:
+    cleared: list[int] = []
+    monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(len(kept.sizes)))
+    kept, large = exported._CacheLimit(), exported.MAX_CACHED_BYTES // 2
+    for program, shapes in ((b"a" * large, "one"), (b"a" * large, "one"), (b"b", "another"), (b"b", "one")):
+        kept.note(program, shapes)
+    assert not cleared
+    kept.note(b"c" * large, "one")
+    assert len(cleared) == 1
+    for number in range(exported.MAX_CACHED_BYTES // exported.CACHED_BYTES_PER_SHAPE):
+        kept.note(b"", number)
+    assert len(cleared) == 1
+    kept.note(b"", "one more")
+    assert len(cleared) == 2

@@ -322,12 +322,17 @@ def test_programs_that_are_none_are_named(part: bytes, source: Path, tmp_path: P
         load_exported(write(tmp_path / "around.zip", entries(source) | {"steps.bin": around}))
 
 
-def test_a_reader_that_crashes_or_hangs_is_a_damaged_program(monkeypatch) -> None:
+def test_a_reader_that_crashes_or_hangs_is_a_damaged_program(monkeypatch, tmp_path: Path) -> None:
     """Half a per cent of damaged programs crash it; which ones depends on the version of jaxlib."""
     with monkeypatch.context() as changed:
         changed.setattr(sandbox, "SECONDS_LIMIT", 0.001)
         with pytest.raises(ProgramRefused, match=r"step\.bin takes more than 0\.001 s to read"):
             sandbox.clean_programs({"step.bin": b"x"}, {"step.bin": ([], [])})
+    busy = tmp_path / "busy.py"
+    busy.write_text("import signal\nsignal.setitimer(signal.ITIMER_PROF, 0.01)\nwhile True: pass")
+    monkeypatch.setattr(programs, "__file__", str(busy))
+    with pytest.raises(ProgramRefused, match=r"step\.bin takes more than 0\.6 s of processor time to read"):
+        sandbox.clean_programs({"step.bin": b"x"}, {"step.bin": ([], [])})
     monkeypatch.setattr(programs, "__file__", str(Path(__file__).with_name("nowhere.py")))
     with pytest.raises(ProgramRefused, match=r"step\.bin is damaged: reading ended with code 2"):
         sandbox.clean_programs({"step.bin": b"x"}, {"step.bin": ([], [])})

@@ -13,12 +13,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import jax
+import numpy as np
 import pytest
 
 import toy_run
 from coverset.cli.main import run
 from coverset.cli.progress import TrainingProgress
 from coverset.pipeline.loop import Clock
+from coverset.policies.population import load_population, save_population
 from coverset.runs.directory import AgentDirectory, RunDirectory
 
 CHUNKS = 4
@@ -96,11 +99,17 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
+def fill_with_nan(path: Path) -> None:
+    population, about = load_population(path)
+    save_population(path, jax.tree.map(lambda weights: weights * np.nan, population), about)
+
+
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
         ("policies.safetensors", remove),
         ("policies.safetensors", flip),
+        ("policies.safetensors", fill_with_nan),
         ("summary.json", cut),
         ("figures/training.png", remove),
         ("figures/cross-play.png", flip),

@@ -202,23 +202,33 @@ def test_when_every_checkpoint_is_damaged_the_warning_says_from_where_it_goes_on
 def test_going_back_forgets_later_rows_and_checkpoints_and_leftovers(directory: RunDirectory) -> None:
     directory.claim(CONFIG)
     for chunk in (1, 2, 3):
-        directory.append_metrics({"chunk": chunk})
+        directory.append_metrics({"chunk": chunk, "env_steps": 8 * chunk})
         directory.save_checkpoint(chunk, to_tensors(state(chunk)))
     with directory.metrics_path.open("ab") as file:
         file.write(b'{"chunk":4,"en')
     (directory.path / "checkpoints" / ".00000004.safetensors.77.tmp").write_text("half")
     assert directory.count_intact_rows() == 3
     directory.rewind(2, 2)
-    assert directory.metrics_path.read_bytes() == b'{"chunk":1}\n{"chunk":2}\n'
+    assert directory.metrics_path.read_bytes() == b'{"chunk":1,"env_steps":8}\n{"chunk":2,"env_steps":16}\n'
     assert entries(directory) == ["00000001.safetensors", "00000002.safetensors", "config.json", "metrics.jsonl"]
     directory.save_checkpoint(3, to_tensors(state(3)))
     assert directory.checkpoints() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("line", ["garbage", "{}", '{"env_steps":NaN}', '{"env_steps":"8"}', "[" * 10_000])
+def test_a_line_that_is_no_row_counts_as_lost(line: str, directory: RunDirectory) -> None:
+    directory.claim(CONFIG)
+    directory.append_metrics({"chunk": 1, "env_steps": 8})
+    with directory.metrics_path.open("a") as file:
+        file.write(f"{line}\n")
+    directory.append_metrics({"chunk": 3, "env_steps": 24})
+    assert directory.count_intact_rows() == 1
+
+
 def test_a_run_that_ended_before_the_checkpoint_keeps_its_fewer_rows(directory: RunDirectory) -> None:
     directory.claim(CONFIG)
     for chunk in (1, 2):
-        directory.append_metrics({"chunk": chunk})
+        directory.append_metrics({"chunk": chunk, "env_steps": 8 * chunk})
     directory.rewind(4, 2)
     assert directory.count_intact_rows() == 2
     with pytest.raises(DamagedFile, match="holds 2 of the 3 rows"):

@@ -42,7 +42,7 @@ class JaxMarl(Environment):
     """
 
     environment: str
-    """`module:function` that makes the environment."""
+    """Import path of the function that makes the environment."""
     horizon: int
     """Maximum number of steps; the environment's own time limit must not be longer."""
     reward: str = "mean"

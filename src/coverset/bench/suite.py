@@ -50,7 +50,7 @@ def bench(
       out: directory of `bench.json` and `bench.png`; nothing is written if not given.
       on_start: called with a short description before each benchmark.
     Returns:
-      The content of `bench.json`; docs/speed.md defines each field.
+      The content of `bench.json`; docs/how-to/benchmark.md defines each field.
     """
     names, presets = list(dict.fromkeys(environments)), list(dict.fromkeys(presets))
     _check_choices(names, presets, out)

@@ -28,6 +28,8 @@ from coverset.certificates.finite import FiniteGame, Response
 
 TRIALS = 100
 """Most trials of the search."""
+BELIEFS = 100
+"""Beliefs that a trial visits on average at most, so that the search in a long game ends too."""
 TOLERANCE = 1e-6
 """Largest gap, in units of the largest reward, of a value that counts as exact."""
 
@@ -87,11 +89,13 @@ def blind_value(
     search.start(upper, [response.evaluate_policy(policy, discount) for policy in policies])
     allowed = tolerance * max(float(np.abs(game.reward).max()), 1e-300)
     roots = [(view, game.initial[states]) for view, states in enumerate(model.states) if game.initial[states].any()]
-    for _ in range(trials):
+    beliefs = trials * BELIEFS
+    while trials > 0 and beliefs > 0:
         gaps = [search.upper(0, *root) - search.lower(0, *root) for root in roots]
         if sum(gaps) <= allowed:
             break
-        search.trial(*roots[int(np.argmax(gaps))], allowed)
+        beliefs -= search.trial(*roots[int(np.argmax(gaps))], allowed, most=beliefs)
+        trials -= 1
     lower, upper_value = (sum(bound(0, *root) for root in roots) for bound in (search.lower, search.upper))
     return ValueInterval(float(lower), float(max(lower, upper_value)), exact=upper_value - lower <= allowed)
 
@@ -164,20 +168,24 @@ class _Search:
         shares = np.divide(weights, beliefs, out=np.full(beliefs.shape, np.inf), where=beliefs > 0).min(axis=1)
         return base + min(0.0, float((shares * drops).min()))
 
-    def trial(self, view: int, weights: Float[np.ndarray, "n"], allowed: float) -> None:
-        """Follow the beliefs with the widest bounds from an initial belief, and tighten the bounds on the way back."""
+    def trial(self, view: int, weights: Float[np.ndarray, "n"], allowed: float, *, most: int) -> int:
+        """Follow the beliefs with the widest bounds from an initial belief, and tighten the bounds on the way back.
+
+        Returns how many beliefs were visited, `most` at most.
+        """
         path, node = [], _Node(0, view, weights)
         while True:
             path.append(node)
             options = self._options(node)
             children = options.children[int(np.argmax(options.upper))]
             excess = [self._excess(child, allowed) for child in children]
-            if not children or max(excess) <= 0:
+            if not children or max(excess) <= 0 or len(path) == most:
                 break
             node = children[int(np.argmax(excess))]
         for node in reversed(path):
             self._lower_upper_bound(node)
             self._raise_lower_bound(node)
+        return len(path)
 
     def _excess(self, node: _Node, allowed: float) -> float:
         """Return the excess of the gap over the allowed one, which is divided among beliefs by probability."""

@@ -29,6 +29,10 @@ from coverset.envs.conformance import check_initial_states
 from coverset.policies.actor import ActorPolicy
 from coverset.types import Outcome, PyTree
 
+MAX_HORIZON = 10_000
+"""The longest horizon of a game that is solved: every recursion goes over it step by step."""
+MAX_ENTRIES = 10_000_000
+"""States times steps, the size of one value function over time; a certificate holds one for each policy at once."""
 MAX_STATES = 100_000
 """Most joint states; tables and recursions of larger games would take minutes and gigabytes."""
 BLOCK = 512
@@ -68,8 +72,21 @@ def enumerate_game(environment: Environment, *, max_states: int = MAX_STATES) ->
     if environment.initial_states() is None:
         name = type(environment).__name__
         raise ValueError(f"{name} cannot be enumerated: its initial_states, the distribution of its resets, is None.")
+    check_length(environment)
     with np.errstate(over="ignore"):  # `_check_finite` finds overflows
-        return _enumerate_checked(environment, max_states)
+        game = _enumerate_checked(environment, max_states)
+    check_length(environment, game.num_states)
+    return game
+
+
+def check_length(environment: Environment, states: int = 1) -> None:
+    """Raise where a recursion over all steps and states would take minutes and gigabytes."""
+    longest = min(MAX_HORIZON, MAX_ENTRIES // states)
+    if environment.horizon > longest:
+        raise ValueError(
+            f"{type(environment).__name__} is too long to be solved exactly: its horizon is {environment.horizon:,} "
+            f"steps, and at most {longest:,} are allowed; choose a shorter horizon."
+        )
 
 
 def _enumerate_checked(environment: Environment, max_states: int) -> FiniteGame:

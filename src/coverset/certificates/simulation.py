@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from coverset.certificates.finite import FiniteGame
 from coverset.envs.base import Environment
-from coverset.evaluation.cross_play import cross_play
+from coverset.evaluation.cross_play import cross_play, limit_trials
 from coverset.evaluation.summary import TRIALS
 from coverset.policies.population import Population
 from coverset.policies.stacked import count_members
@@ -59,9 +59,10 @@ class Simulation(NamedTuple):
 def simulate(environment: Environment, population: Population, *, discount: float) -> Simulation:
     """Play every pair, always with the same random keys."""
     pairs = count_members(population.best_responses) * count_members(population.teammates)
-    batches = int(np.clip(STEPS // (TRIALS * pairs * environment.horizon), 1, BATCHES))
+    trials = limit_trials(TRIALS, environment.horizon, pairs=pairs)
+    batches = int(np.clip(STEPS // (trials * pairs * environment.horizon), 1, BATCHES))
     played = [
-        cross_play(key, environment, *population, trials=TRIALS, discount=discount)
+        cross_play(key, environment, *population, trials=trials, discount=discount)
         for key in jax.random.split(jax.random.key(0), batches)
     ]
     samples = {}
@@ -69,7 +70,7 @@ def simulate(environment: Environment, population: Population, *, discount: floa
         values = np.concatenate([np.asarray(getattr(batch, field), np.float64)[..., 0] for batch in played], axis=-1)
         with np.errstate(invalid="ignore"):  # the deviation of infinite returns is NaN, which `check_agreement` rejects
             samples[field] = Sample(values.mean(axis=-1), values.std(axis=-1, ddof=1) / values.shape[-1] ** 0.5)
-    return Simulation(batches * TRIALS, **samples)
+    return Simulation(batches * trials, **samples)
 
 
 def check_agreement(

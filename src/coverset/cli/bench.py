@@ -15,8 +15,8 @@ from coverset.cli.options import read_options
 DESCRIPTION = """Measure how fast this machine generates teammates and trains agents: throughput, share of the
 matrix-product peak, breakdown of an update, the same update with gathered parameters and masked losses, scaling with K
 and with environments, environments alone, start-up and memory. Compared programs are interleaved within one run;
-docs/speed.md explains the tables. All benchmarks together take well over a quarter of an hour on two cores; nothing
-else should run meanwhile.
+docs/how-to/benchmark.md explains the tables. All benchmarks together take well over a quarter of an hour on two cores;
+nothing else should run meanwhile.
 
 Examples:
   coverset bench --quick

@@ -43,10 +43,10 @@ class Crossplay(TrustOptions):
     """Parameters of that environment as NAME=VALUE."""
     roles: tuple[str, str] = ("best-responses", "teammates")
     """Which half of a population A and B use."""
-    trials: int = 128
-    """Trials per pair."""
-    episodes: int = 20
-    """Episodes per trial; policies keep their memory within a trial."""
+    trials: int | None = None
+    """Trials per pair (default: 128, or fewer if episodes are very long)."""
+    episodes: int | None = None
+    """Episodes per trial; policies keep their memory within a trial (default: 20, or fewer if they are very long)."""
     seed: int = 0
     """Random seed."""
     out: Path | None = None

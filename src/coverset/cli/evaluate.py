@@ -34,8 +34,8 @@ class Evaluate(TrustOptions):
     """Partners, named as for `coverset train` (default: the environment's heuristics, or else other-seeds)."""
     trials: int | None = None
     """Trials per partner (default: 128, or fewer if episodes are very long)."""
-    episodes: int = 20
-    """Episodes per trial."""
+    episodes: int | None = None
+    """Episodes per trial (default: 20, or fewer if they are very long)."""
     json: bool = False
     """Print one JSON object on standard output and nothing else."""
 

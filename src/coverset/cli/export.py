@@ -9,8 +9,8 @@ import tyro
 from coverset.cli.options import read_options
 
 DESCRIPTION = """Write one step of an agent, or of one member of a population, weights included, as a file that runs
-with jax and flatbuffers alone. It maps (key, observation, reward, done, memory) to (action, memory); docs/study.md
-shows how to call it.
+with jax and flatbuffers alone. It maps (key, observation, reward, done, memory) to (action, memory);
+docs/how-to/export.md shows how to call it.
 
 Examples:
   coverset export runs/matrix-lbrdiv-fast/seed-0/rl2 --out matrix-agent.zip

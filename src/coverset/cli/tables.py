@@ -43,7 +43,7 @@ def _format_row(summary: dict[str, Any]) -> tuple[str, ...]:
         _found(summary),
         f"{self_play:.3g}",
         f"{cross_play:.3g}",
-        "all hold" if violated == 0 else f"{violated} violated",
+        "-" if violated is None else "all hold" if violated == 0 else f"{violated} violated",
         f"{summary['train_seconds']:.0f}",
         "; ".join(words.split(",")[0] for words in summary["conventions"]),
     )

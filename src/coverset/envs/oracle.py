@@ -1,4 +1,4 @@
-"""Oracles: the reference returns against which ad hoc agents are scored. docs/oracles.md lists the values.
+"""Oracles: the reference returns against which ad hoc agents are scored. docs/concepts/oracles.md lists the values.
 
 The oracle agent knows its partner's policy from the first step, but observes no more than an ad hoc agent: neither the
 partner's hidden position nor its random draws. The gap between the two includes the cost of identifying the partner.

@@ -14,9 +14,13 @@ from coverset.policy import Policy
 from coverset.runs.storage import round_floats
 from coverset.types import PRNGKey
 
-MAX_STEPS = 2**26
-"""Most environment steps of one measurement; beyond them it uses fewer trials."""
-MIN_TRIALS = 8
+MAX_STEPS = 2**25
+"""Environment steps of one measurement, beyond which it has fewer trials: a quarter of a minute on one core with
+networks of two layers of 64."""
+MAX_TRIAL_STEPS = 2**18
+"""Steps of one trial, beyond which it has fewer episodes: they are played one after another."""
+MIN_TRIALS = 2
+"""As many as a standard error needs."""
 
 
 def limit_trials(wanted: int, steps: int, *, pairs: int = 1) -> int:
@@ -25,6 +29,11 @@ def limit_trials(wanted: int, steps: int, *, pairs: int = 1) -> int:
     Otherwise a game with 100,000 steps per episode would take longer to measure than to train.
     """
     return min(wanted, max(MIN_TRIALS, MAX_STEPS // (steps * pairs)))
+
+
+def limit_episodes(wanted: int, horizon: int) -> int:
+    """Number of episodes in a trial: as many as wanted, fewer if episodes of `horizon` steps are very long."""
+    return min(wanted, max(1, MAX_TRIAL_STEPS // horizon))
 
 
 def cross_play(

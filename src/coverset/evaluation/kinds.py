@@ -15,13 +15,13 @@ from scipy.optimize import LinearConstraint, milp
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def find_served(pair_returns: Float[np.ndarray, "K K"], margin: float) -> Bool[np.ndarray, "K K"]:
+def find_served(pair_returns: Float[np.ndarray, "R C"], margin: float) -> Bool[np.ndarray, "R C"]:
     """Whether best response i serves teammate j: R_ij > max_k R_kj - margin, or R_ij is the maximum."""
     best = pair_returns.max(axis=0)
     return (pair_returns > best - margin) | (pair_returns == best)
 
 
-def smallest_cover(pair_returns: Float[np.ndarray, "K K"], margin: float) -> list[int]:
+def smallest_cover(pair_returns: Float[np.ndarray, "R C"], margin: float) -> list[int]:
     """Return the fewest best responses that serve every teammate; among equally small sets, the highest-earning."""
     serving = find_served(pair_returns, margin)
     size = len(serving)
@@ -36,14 +36,14 @@ def smallest_cover(pair_returns: Float[np.ndarray, "K K"], margin: float) -> lis
     return [int(member) for member in np.flatnonzero(solution.x > 0.5)]
 
 
-def assign_kinds(pair_returns: Float[np.ndarray, "K K"], margin: float) -> list[int]:
+def assign_kinds(pair_returns: Float[np.ndarray, "R C"], margin: float) -> list[int]:
     """Return, for every teammate, the member of `smallest_cover` that serves it best."""
     cover = np.array(smallest_cover(pair_returns, margin))
     usable = np.where(find_served(pair_returns, margin)[cover], pair_returns[cover], -np.inf)
     return [int(member) for member in cover[usable.argmax(axis=0)]]
 
 
-def describe_kinds(pair_returns: Float[np.ndarray, "K K"], margin: float) -> dict[str, Any]:
+def describe_kinds(pair_returns: Float[np.ndarray, "R C"], margin: float) -> dict[str, Any]:
     """Return the summary fields for the kinds of a population, for environments without conventions.
 
     Args:
@@ -68,7 +68,7 @@ def describe_kinds(pair_returns: Float[np.ndarray, "K K"], margin: float) -> dic
     }
 
 
-def _describe_served_kinds(row: Bool[np.ndarray, "K"], by_teammate: list[int], names: dict[int, str]) -> str:
+def _describe_served_kinds(row: Bool[np.ndarray, "C"], by_teammate: list[int], names: dict[int, str]) -> str:
     """List the kinds of which a best response serves every teammate."""
     whole = [
         name for kind, name in names.items() if all(row[j] for j, member in enumerate(by_teammate) if member == kind)

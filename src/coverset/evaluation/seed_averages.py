@@ -11,9 +11,9 @@ from jaxtyping import Float
 from coverset.evaluation.statistics import Interval, student_interval
 
 
-def mean_self_and_cross_play(pair_returns: Float[np.ndarray, "K K"]) -> tuple[float, float]:
+def mean_self_and_cross_play(pair_returns: Float[np.ndarray, "R C"]) -> tuple[float, float]:
     """Mean of the diagonal, and mean of all other entries."""
-    own = np.eye(len(pair_returns), dtype=bool)
+    own = np.eye(*pair_returns.shape, dtype=bool)
     return float(pair_returns[own].mean()), float(pair_returns[~own].mean())
 
 

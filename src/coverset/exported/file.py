@@ -1,9 +1,9 @@
 """Export agents as files that run without coverset, and load such files: one step with weights, as programs in a zip.
 
 `coverset.exported.archive` lists the entries of the file, `coverset.pipeline.export` writes agents and members of
-populations. The programs come from `jax.export` and run with jax and
-flatbuffers alone; see docs/study.md for an example. `done` means that the previous step ended an episode. At the first
-step with a partner, memory is the initial memory, and `done` and `reward` are ignored. Memory is a tuple of arrays.
+populations. The programs come from `jax.export` and run with jax and flatbuffers alone; see
+docs/how-to/export.md for an example. `done` means that the previous step ended an episode. At the first step with a
+partner, memory is the initial memory, and `done` and `reward` are ignored. Memory is a tuple of arrays.
 
 Reading a file runs nothing from it. Only the program is taken from the container that jax.export writes: argument
 types, platforms and effects are always those of a step. `coverset.exported.sandbox` parses, checks and rewrites the
@@ -13,11 +13,13 @@ program may do.
 
 import json
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, lru_cache, partial
+from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import equinox as eqx
@@ -42,6 +44,10 @@ from coverset.runs.storage import DamagedFile, load_tensors, to_jsonable, write_
 from coverset.types import Percept, PRNGKey, PyTree
 
 PLATFORMS = ("cpu", "cuda", "tpu")
+MAX_CACHED_BYTES = 96 << 20
+"""Estimated size of jax's caches, which keep every program that was called, at which they are cleared."""
+CACHED_BYTES_PER_SHAPE = 3 << 20
+"""Measured size of what they keep for each shape of arguments: traces and lowered modules."""
 
 
 def export_policy(
@@ -209,6 +215,26 @@ def load_exported(path: str | Path) -> ExportedPolicy:
     )
 
 
+class _CacheLimit:
+    """Estimates what jax's caches hold of programs from files, so that a process can read any number of them."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[Hashable, int] = {}
+        self.lock = Lock()
+
+    def note(self, program: bytes, arguments: Hashable) -> None:
+        """A program is about to be called; the same program, and the same shapes of arguments, count once."""
+        with self.lock:
+            self.sizes |= {sha256(program).digest(): len(program), arguments: CACHED_BYTES_PER_SHAPE}
+            if sum(self.sizes.values()) > MAX_CACHED_BYTES:
+                self.sizes.clear()
+                _reference_program.cache_clear()
+                jax.clear_caches()
+
+
+_cache_limit = _CacheLimit()
+
+
 def _load_step(path: Path, parts: dict[str, bytes], size: int, start: tuple[Array, ...]) -> Callable[..., Any]:
     """The batched program as a function that checks the program's cost for each new batch size."""
     references = {
@@ -220,6 +246,7 @@ def _load_step(path: Path, parts: dict[str, bytes], size: int, start: tuple[Arra
         cleaned = clean_programs(modules, {name: _signature(program) for name, program in references.items()})
     except programs.ProgramRefused as error:
         raise DamagedFile(f"{path}: {error}.") from error
+    _cache_limit.note(cleaned["steps.bin"], _arguments((), size, start))
     program = replace(references["steps.bin"], mlir_module_serialized=cleaned["steps.bin"])
 
     @cache

@@ -1,11 +1,12 @@
 """Parse programs from files in a separate process, which may crash, run out of memory or time out."""
 
 import json
+import signal
 import subprocess
 import sys
 
 from coverset.exported import programs
-from coverset.exported.programs import SECONDS_LIMIT, ProgramRefused
+from coverset.exported.programs import READING_SECONDS, SECONDS_LIMIT, ProgramRefused
 
 Signature = tuple[list[tuple[str, str]], list[tuple[str, str]]]
 
@@ -23,6 +24,8 @@ def clean_programs(parts: dict[str, bytes], wanted: dict[str, Signature]) -> dic
         done = subprocess.run(command, input=given, capture_output=True, timeout=SECONDS_LIMIT, check=False)
     except subprocess.TimeoutExpired as error:
         raise ProgramRefused(f"{' or '.join(parts)} takes more than {SECONDS_LIMIT} s to read") from error
+    if done.returncode == -getattr(signal, "SIGPROF", 0):
+        raise ProgramRefused(f"{' or '.join(parts)} takes more than {READING_SECONDS} s of processor time to read")
     if done.returncode != 0:
         raise ProgramRefused(f"{' or '.join(parts)} is damaged: reading ended with code {done.returncode}")
     line, _, content = done.stdout.partition(b"\n")

@@ -11,11 +11,12 @@ from jaxtyping import Float
 
 from coverset.checks import check_at_least, check_between, check_one_of
 from coverset.envs import registry
-from coverset.evaluation.cross_play import cross_play
+from coverset.evaluation.cross_play import cross_play, limit_episodes, limit_trials
 from coverset.evaluation.robustness import EPISODES
 from coverset.evaluation.statistics import Interval, student_interval
 from coverset.partners import ROLES, Game, Group, Saved, check_is_no_path, find_group, read_saved
 from coverset.pipeline.generate import LARGEST_SEED
+from coverset.policies.stacked import count_members
 from coverset.runs.storage import round_floats
 from coverset.runs.trust import check_record, is_trusted
 
@@ -63,8 +64,8 @@ def crossplay(
     env: str | None = None,
     env_parameters: dict[str, Any] | None = None,
     roles: tuple[str, str] = ROLES,
-    trials: int = TRIALS,
-    episodes: int = EPISODES,
+    trials: int | None = None,
+    episodes: int | None = None,
     seed: int = 0,
 ) -> CrossPlay:
     """Play every policy of `first`, in seat 0, with every policy of `second`, in seat 1.
@@ -76,19 +77,25 @@ def crossplay(
       env: the environment; needed only where neither side is a path.
       env_parameters: its parameters.
       roles: which half of a population sits on each side, `best-responses` or `teammates`.
-      trials: independent trials of each pair.
-      episodes: episodes of a trial, over which memories are kept.
+      trials: independent trials of each pair; 128 if not given, and fewer where that would be too many steps.
+      episodes: episodes of a trial, over which memories are kept; 20 if not given, and fewer where one is very long.
       seed: what chance draws from.
     """
-    check_at_least("trials", trials, 1)
-    check_at_least("episodes", episodes, 1)
+    for name, value in (("trials", trials), ("episodes", episodes)):
+        if value is not None:
+            check_at_least(name, value, 1)
     check_between("seed", seed, 0, LARGEST_SEED)
     for role in roles:
         check_one_of("role", role, ROLES)
     names = (str(first), str(second))
     game = _find_game(env, env_parameters or {}, names)
     groups = [find_group(name, game, seat=seat, role=roles[seat]) for seat, name in enumerate(names)]
-    policies = (group.policies for group in groups)
+    policies = [group.policies for group in groups]
+    if episodes is None:
+        episodes = limit_episodes(EPISODES, game.environment.horizon)
+    if trials is None:
+        pairs = count_members(policies[0]) * count_members(policies[1])
+        trials = limit_trials(TRIALS, episodes * game.environment.horizon, pairs=pairs)
     played = cross_play(jax.random.key(seed), game.environment, *policies, trials=trials, episodes=episodes)
     return CrossPlay(game.known_as["env"], groups[0], groups[1], np.asarray(played.returns, np.float64))
 

@@ -11,7 +11,7 @@ from coverset.adhoc.registry import agent_folder, learner_class, learner_name
 from coverset.envs.base import Environment
 from coverset.envs.extensions import best_response, heuristics
 from coverset.envs.oracle import Oracle
-from coverset.evaluation.cross_play import limit_trials
+from coverset.evaluation.cross_play import limit_episodes, limit_trials
 from coverset.evaluation.robustness import EPISODES, evaluate_agent
 from coverset.partners import (
     AGENT_FILE,
@@ -43,7 +43,7 @@ def evaluate(
     seeds: Sequence[int] | None = None,
     partners: Sequence[str] = (),
     trials: int | None = None,
-    episodes: int = EPISODES,
+    episodes: int | None = None,
 ) -> list[dict[str, Any]]:
     """Play every agent of a run with partners it has never met.
 
@@ -54,7 +54,7 @@ def evaluate(
       partners: names as for `train`; if not given, the environment's heuristics, or the teammates that the other seeds
         of the run have found, where it has no heuristics.
       trials: trials with each partner; 128 if not given, and fewer where that would be too many steps.
-      episodes: episodes of a trial.
+      episodes: episodes of a trial; 20 if not given, and fewer where one of them is very long.
     Returns:
       One record per seed, as in `evaluation.json`, with mean return, oracle fraction, and the same for every partner.
     """
@@ -69,6 +69,7 @@ def evaluate(
         policy, about = load_agent_for(agent, run.environment, run.config)
         seat = about["seat"]
         held_out = _held_out(run, partners, seat=1 - seat)
+        length = default_episodes(run.environment) if episodes is None else episodes
         record = evaluate_agent(
             jax.random.fold_in(jax.random.key(seed), HELD_OUT_STREAM),
             run.environment,
@@ -76,13 +77,18 @@ def evaluate(
             seat=seat,
             partners=held_out,
             oracles=_oracles(run, held_out, seat),
-            trials=default_trials(run.environment, episodes, len(held_out)) if trials is None else trials,
-            episodes=episodes,
+            trials=default_trials(run.environment, length, len(held_out)) if trials is None else trials,
+            episodes=length,
         )
         found = {"seed": seed, "env": about["env"], "method": run.config["method"], "learner": name}
         records.append(found | record.to_json())
         write_json(agent.with_name(EVALUATION_FILE), records[-1])
     return records
+
+
+def default_episodes(environment: Environment) -> int:
+    """Episodes of a trial if nobody says: the paper's 20, unless they are very long."""
+    return limit_episodes(EPISODES, environment.horizon)
 
 
 def default_trials(environment: Environment, episodes: int, partners: int) -> int:

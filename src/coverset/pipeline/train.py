@@ -22,7 +22,7 @@ from coverset.adhoc.saved import save_agent
 from coverset.adhoc.trainer import AgentMetrics, AgentState, AgentTrainer, training_schedule
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
-from coverset.evaluation.cross_play import cross_play, limit_trials
+from coverset.evaluation.cross_play import cross_play, limit_episodes, limit_trials
 from coverset.loggers.base import find_loggers
 from coverset.partners import AGENT_FILE, GenerationRun, find_partners, read_run, seed_directories
 from coverset.pipeline.loop import (
@@ -51,8 +51,6 @@ AGENT_STREAM = 2
 HELD_OUT_TRIALS = 16
 SHARED_LOSSES = ("entropy", "critic_loss")
 """What every learner with a policy and a critic logs; all else is the learner's own."""
-HELD_OUT_STEPS = 2**17
-"""Steps of a trial with a held-out heuristic during training, beyond which it has fewer episodes."""
 
 
 @dataclass(frozen=True)
@@ -258,9 +256,10 @@ class AgentJob(Job):
     def _mean_returns(self, key: PRNGKey, agents: Policy, partners: Policy) -> np.ndarray:
         """Mean returns by partner and agent."""
         seats = (agents, partners) if self.plan.seat == 0 else (partners, agents)
-        horizon = self.plan.environment.horizon
-        episodes = min(self.plan.settings.episodes_per_trial, max(1, HELD_OUT_STEPS // horizon))
-        trials = limit_trials(HELD_OUT_TRIALS, episodes * horizon, pairs=len(self.seeds) * len(self.held_out))
+        settings, horizon = self.plan.settings, self.plan.environment.horizon
+        episodes = limit_episodes(settings.episodes_per_trial, horizon)
+        played_in_all = len(self.seeds) * len(self.held_out) * settings.evaluations
+        trials = limit_trials(HELD_OUT_TRIALS, episodes * horizon, pairs=played_in_all)
         played = cross_play(key, self.plan.environment, *seats, trials=trials, episodes=episodes)
         means = np.asarray(played.returns).mean(axis=(2, 3))
         return means.T if self.plan.seat == 0 else means

@@ -47,9 +47,11 @@ def save_figure(path: Path, figure: Figure) -> None:
 
 def cross_play_figure(summaries: list[dict[str, Any]]) -> Figure:
     """Draw heat maps of cross-play returns side by side, one per summary, on one colour scale."""
-    size = summaries[0]["population_size"]
+    rows, columns = np.shape(summaries[0]["cross_play"])
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(max(4.2, 1.5 + 0.62 * size) * len(summaries), 2.4 + 0.55 * size), layout="constrained")
+        figure = Figure(
+            figsize=(max(4.2, 1.5 + 0.62 * columns) * len(summaries), 2.4 + 0.55 * rows), layout="constrained"
+        )
         axes = figure.subplots(1, len(summaries), squeeze=False)[0]
         top = float(max(np.max(summary["cross_play"]) for summary in summaries))
         for ax, summary in zip(axes, summaries, strict=True):
@@ -60,9 +62,11 @@ def cross_play_figure(summaries: list[dict[str, Any]]) -> Figure:
 def _draw_heat_map(ax: Axes, summary: dict[str, Any], top: float) -> None:
     matrix = np.array(summary["cross_play"])
     draw_matrix(ax, matrix, top, bold_diagonal=True)
-    names = [covered or "none" for covered in summary["covers"]]
-    ax.set_xticks(range(len(matrix)), [f"{n + 1}" for n in range(len(matrix))])
-    ax.set_yticks(range(len(matrix)), [f"{n + 1}: {name}" for n, name in enumerate(names)])
+    rows, columns = matrix.shape
+    names = [covered or "none" for covered in summary["covers"]][:rows]
+    names += ["none"] * (rows - len(names))
+    ax.set_xticks(range(columns), [f"{n + 1}" for n in range(columns)])
+    ax.set_yticks(range(rows), [f"{n + 1}: {name}" for n, name in enumerate(names)])
     ax.set(xlabel="teammate", ylabel="best response: member it covers")
     ax.set_title(f"{summary['env']}, {summary['method']}, seed {summary['seed']}{_describe_coverage(summary)}")
 
@@ -120,9 +124,7 @@ def training_figure(summary: dict[str, Any], rows: list[dict[str, Any]]) -> Figu
         panels = figure.subplots(down, 2, sharex=True).ravel()
         _draw_returns(panels[0], steps, rows)
         _draw_coverage(panels[1], steps, rows, summary)
-        gaps = {kind: np.array([row["gaps"][kind] for row in rows], float) for kind in CONSTRAINTS}
-        _draw_per_pair(panels[2], steps, gaps, "constraint gap (critic)")
-        panels[2].axhline(0, color="black", linewidth=0.8)
+        _draw_gaps(panels[2], steps, rows)
         for ax, (name, parts) in zip(panels[3:], fields, strict=False):
             _draw_per_pair(ax, steps, parts, FIELD_LABELS.get(name, name.replace("_", " ")))
         for ax in panels[count - 2 : count]:
@@ -166,6 +168,16 @@ def _draw_coverage(ax: Axes, steps: np.ndarray, rows: list[dict[str, Any]], summ
         ax.axhline(summary["coverage_size"], color="black", linewidth=0.8, linestyle="--")
         ax.set_ylim(0, summary["coverage_size"] + 0.5)
     ax.set(ylabel="members of the coverage set found")
+
+
+def _draw_gaps(ax: Axes, steps: np.ndarray, rows: list[dict[str, Any]]) -> None:
+    """Draw the gaps of all constraints; nothing if best responses and teammates differ in number."""
+    if any(row["gaps"] is None for row in rows):
+        ax.set_axis_off()
+        return
+    gaps = {kind: np.array([row["gaps"][kind] for row in rows], float) for kind in CONSTRAINTS}
+    _draw_per_pair(ax, steps, gaps, "constraint gap (critic)")
+    ax.axhline(0, color="black", linewidth=0.8)
 
 
 def _draw_per_pair(ax: Axes, steps: np.ndarray, parts: Mapping[str, np.ndarray], label: str) -> None:

@@ -84,9 +84,9 @@ def colour_range(chapter: Chapter) -> tuple[float, float]:
 def cross_play_map(summary: Content, label: str, limits: tuple[float, float]) -> Figure:
     """Draw the cross-play returns of one population as an annotated heat map."""
     matrix = np.array(summary["cross_play"])
-    size = len(matrix)
+    rows, columns = matrix.shape
     with mpl.rc_context(STYLE):
-        figure = drawing.new_figure(1.55 + 0.44 * size, 1.15 + 0.4 * size)
+        figure = drawing.new_figure(1.55 + 0.44 * columns, 1.15 + 0.4 * rows)
         ax = figure.subplots()
         _draw_map(ax, matrix, limits)
         for (i, j), value in np.ndenumerate(matrix):
@@ -95,9 +95,9 @@ def cross_play_map(summary: Content, label: str, limits: tuple[float, float]) ->
             text = f"{value:.2g}" if abs(value) < 10 else f"{value:.3g}"
             ax.text(j, i, text, ha="center", va="center_baseline", size=9, weight=weight,
                     color="#000001" if bright else "#ffffff")  # fmt: skip
-        names = [drawing.shorten(name or "none", 14) for name in summary["covers"] or [""] * size]
-        ax.set_xticks(range(size), [str(n + 1) for n in range(size)])
-        ax.set_yticks(range(size), [f"{n + 1}: {name}" for n, name in enumerate(names)])
+        covers = [*summary["covers"], *[None] * rows][:rows]
+        ax.set_xticks(range(columns), [str(n + 1) for n in range(columns)])
+        ax.set_yticks(range(rows), [f"{n + 1}: {drawing.shorten(name or 'none', 14)}" for n, name in enumerate(covers)])
         ax.set(xlabel="teammate", ylabel="best response")
         ax.set_title(f"{drawing.shorten(label)}, seed {summary['seed']}")
     return figure
@@ -134,8 +134,8 @@ def _small_title(seed: int, summary: Content) -> str:
 
 def _draw_map(ax: Axes, matrix: np.ndarray, limits: tuple[float, float]) -> None:
     """Draw cells as vector shapes instead of an embedded image."""
-    edges = np.arange(len(matrix) + 1) - 0.5
-    ax.pcolormesh(edges, edges, matrix, cmap="viridis", vmin=limits[0], vmax=limits[1])
+    down, across = (np.arange(size + 1) - 0.5 for size in matrix.shape)
+    ax.pcolormesh(across, down, matrix, cmap="viridis", vmin=limits[0], vmax=limits[1])
     ax.set_ylim(len(matrix) - 0.5, -0.5)
     ax.set_aspect("equal")
     ax.tick_params(length=0)

@@ -38,7 +38,7 @@ def _population_table(populations: tables.DataTable, *, folded: bool) -> HtmlTab
         count = (
             f"{found} of {size}" if size is not None else "unknown" if found is None else format_count(found, "kind")
         )
-        constraints = "all hold" if violated == 0 else f"{violated} violated"
+        constraints = UNKNOWN if violated is None else "all hold" if violated == 0 else f"{violated} violated"
         played = (format_number(own), format_number(cross), constraints)
         rows.append(
             (method, str(seed), str(pairs), count, *played, format_number(steps), format_number(float(seconds)))
@@ -101,7 +101,11 @@ def training_section(chapter: Chapter) -> Section | None:
     overview = Picture(f"{chapter.slug}-generation", figure, caption, (tables.generation_table(chapter),))
     blocks: list[Block] = [overview]
     data = tables.constraint_table(chapter, seed)
-    shown = [m for m in chapter.methods if seed in m.finished and m.finished[seed].rows]
+    shown = [
+        m
+        for m in chapter.methods
+        if seed in m.finished and m.finished[seed].rows and m.finished[seed].rows[0]["gaps"] is not None
+    ]
     pictures = [
         Picture(f"{chapter.slug}-constraints--{m.slug}", population_figures.constraint_figure(m, seed), "", (data,))
         for m in shown
@@ -110,7 +114,8 @@ def training_section(chapter: Chapter) -> Section | None:
         f"Every constraint of seed {seed}, coloured by the pair that it protects: solid lines against other best "
         "responses for its teammate, dashed lines against other teammates for its best response."
     )
-    blocks.append(FigureRow(pictures, caption))
+    if pictures:
+        blocks.append(FigureRow(pictures, caption))
     return Section("training", "Constraints and multipliers", blocks)
 
 

@@ -122,21 +122,23 @@ def check_run_summary(content: Content) -> None:
         covers=tuple[str | None, ...],
         coverage_found=int | None,
         coverage_size=int | None,
-        constraints_violated=int,
+        constraints_violated=int | None,
         margin=float,
     )
     size = content["population_size"]
-    _check_square("cross_play", content["cross_play"], size)
-    _check_square("cross_play_standard_error", content.get("cross_play_standard_error"), size)
+    rows = len(content["cross_play"])
+    _check_matrix("cross_play", content["cross_play"], rows, size)
+    _check_matrix("cross_play_standard_error", content.get("cross_play_standard_error"), rows, size)
     for name in ("conventions", "best_response_conventions", "covers"):
-        if len(content[name]) not in (0, size):
+        if len(content[name]) not in (0, size, rows):
             raise ValueError(f"{name} must have {size} items, one per pair, got {len(content[name])}.")
 
 
 def check_run_row(content: Content, *, size: int) -> None:
     """Raise ValueError unless this is a metrics row of a generation run with `size` pairs."""
     _require(content, env_steps=int, self_play_return=Number, cross_play_return=Number, coverage_found=int | None)
-    _check_constraints(content.get("gaps"), size)
+    if content.get("gaps", 0) is not None:  # null if best responses and teammates differ in number
+        _check_constraints(content.get("gaps"), size)
     if content.get("method") is not None:
         _require_mappings(content, "method")
     if (multipliers := read_multipliers(content)) is not None:
@@ -212,14 +214,14 @@ def _require_mappings(content: Content, *names: str) -> None:
             raise ValueError(f"{name} must be a JSON object.")
 
 
-def _check_square(name: str, matrix: Any, size: int, entries: Any = float) -> None:
+def _check_matrix(name: str, matrix: Any, rows: int, columns: int, entries: Any = float) -> None:
     check_type(name, matrix, tuple[tuple[entries, ...], ...])
-    if size < 1 or len(matrix) != size or any(len(row) != size for row in matrix):
-        raise ValueError(f"{name} must have {size} rows and columns.")
+    if min(rows, columns) < 1 or len(matrix) != rows or any(len(row) != columns for row in matrix):
+        raise ValueError(f"{name} must have {rows} rows of {columns} columns.")
 
 
 def _check_constraints(content: Any, size: int) -> None:
     """Raise ValueError unless this holds a K x K matrix for both sets of constraints; entries may be null."""
     _require(content, other_best_response=Any, other_teammate=Any)
     for kind in CONSTRAINTS:
-        _check_square(kind, content[kind], size, Number)
+        _check_matrix(kind, content[kind], size, size, Number)

@@ -224,7 +224,7 @@ def population_table(chapter: Chapter) -> DataTable:
     for method in chapter.methods:
         for seed, s in method.summaries().items():
             returns = np.array(s["cross_play"])
-            apart = returns[~np.eye(len(returns), dtype=bool)]
+            apart = returns[~np.eye(*returns.shape, dtype=bool)]
             cross = float(apart.mean()) if apart.size else None
             found = (s["population_size"], s["coverage_found"], s["coverage_size"])
             cost = (s["constraints_violated"], s["env_steps"], s["train_seconds"])
@@ -287,7 +287,7 @@ def constraint_table(chapter: Chapter, seed: int) -> DataTable:
         if seed in method.finished
         for row in method.finished[seed].rows
         for kind in CONSTRAINTS
-        if (gaps := row["gaps"][kind])
+        if (gaps := (row["gaps"] or {}).get(kind))
         for i, j in np.ndindex(len(gaps), len(gaps))
         if i != j
     ]

@@ -7,7 +7,6 @@ DIR/seed-0/config.json        everything needed to repeat the run
 """
 
 import itertools
-import json
 import math
 import os
 import platform
@@ -34,6 +33,7 @@ from coverset.runs.storage import (
     to_jsonable,
     load_tensors,
     lock_file,
+    parse_row,
     read_bytes,
     read_record,
     read_rows,
@@ -233,7 +233,7 @@ class RunDirectory:
         if not self.metrics_path.exists():
             return 0
         lines = read_bytes(self.metrics_path, MAX_LOG_BYTES).splitlines(keepends=True)
-        return sum(1 for _ in itertools.takewhile(_is_row, lines))
+        return sum(1 for _ in itertools.takewhile(lambda line: _is_row(line, self.metrics_path), lines))
 
     def rewind(self, chunk: int, rows: int) -> None:
         """Delete the log rows and checkpoints written after the checkpoint from which training resumes.
@@ -314,12 +314,13 @@ def _name_file_in_errors(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def _is_row(line: bytes) -> bool:
-    """Whether a line of the log is complete and a JSON object."""
+def _is_row(line: bytes, path: Path) -> bool:
+    """Whether a line of the log is complete and a row."""
     try:
-        return line.endswith(b"\n") and isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
+        check_fields(path, parse_row(line, path, 1), env_steps=int)
+    except DamagedFile:
         return False
+    return line.endswith(b"\n")
 
 
 def remove_created(paths: Sequence[Path]) -> None:

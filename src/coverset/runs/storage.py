@@ -305,17 +305,16 @@ def _are_sizes(numbers: Iterable[Any]) -> bool:
 
 
 def is_intact(path: Path) -> bool:
-    """Whether a file of this package exists and passes its checksums."""
+    """Whether a file of results exists, passes its checksums and holds finite numbers."""
     try:
         if path.suffix == ".safetensors":
-            load_tensors(path)
-        elif path.suffix == ".png":
+            tensors, _ = load_tensors(path)
+            return all(np.isfinite(tensor).all() for tensor in tensors.values())
+        if path.suffix == ".png":
             return _is_intact_png(path.read_bytes())
-        else:
-            return isinstance(read_json(path), dict)
+        return isinstance(read_json(path), dict)
     except (OSError, DamagedFile):
         return False
-    return True
 
 
 def _is_intact_png(data: bytes) -> bool:

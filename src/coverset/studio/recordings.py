@@ -1,4 +1,4 @@
-"""Recordings of people's trials: moves only, nothing about the person. docs/studio.md specifies the format."""
+"""Recordings of people's trials: moves only, nothing about the person. docs/how-to/studio.md specifies the format."""
 
 import re
 import secrets

@@ -18,14 +18,14 @@ from typing import Any
 from coverset.adhoc.learner import FittedLearner
 from coverset.adhoc.registry import agent_folder, learner_class
 from coverset.adhoc.trainer import training_schedule
+from coverset.certificates.finite import check_length
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
-from coverset.evaluation.robustness import EPISODES
 from coverset.partners import AGENT_FILE, OTHER_SEEDS, other_seeds
 from coverset.pipeline.certify import FILE_NAME as CERTIFICATE_FILE
 from coverset.pipeline.certify import certify_runs
-from coverset.pipeline.evaluate import EVALUATION_FILE, default_trials, evaluate, partner_titles
+from coverset.pipeline.evaluate import EVALUATION_FILE, default_episodes, default_trials, evaluate, partner_titles
 from coverset.pipeline.generate import Plan, generate, make_plan
 from coverset.pipeline.loop import Reporter, Stopped
 from coverset.pipeline.train import AgentPlan, train
@@ -238,8 +238,13 @@ class Certification(Unit):
         return (Generation(self.experiment).name,)
 
     def find_obstacle(self) -> str | None:
-        if self.experiment.make_environment().initial_states() is None:
+        environment = self.experiment.make_environment()
+        if environment.initial_states() is None:
             return f"{self.experiment.environment} does not define the distribution of its initial states."
+        try:
+            check_length(environment)
+        except ValueError as error:
+            return str(error)
         return None
 
     def seeds_left(self) -> list[int]:
@@ -288,8 +293,9 @@ class Evaluation(Unit):
         except (DamagedFile, KeyError, TypeError):
             return False  # measure again
         partners = self._default_partners(seed)
-        trials = default_trials(self.experiment.make_environment(), EPISODES, len(partners))
-        return found == (trials, EPISODES, partners)
+        environment = self.experiment.make_environment()
+        episodes = default_episodes(environment)
+        return found == (default_trials(environment, episodes, len(partners)), episodes, partners)
 
     def _default_partners(self, seed: int) -> list[str]:
         """Names of the default partners of `evaluate`."""

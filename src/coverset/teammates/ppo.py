@@ -262,7 +262,8 @@ def critic_loss(critic: PairCritic, grid: PairGrid, batch: CriticBatch) -> Scala
         values = critic.unroll(batch.observations, batch.memory, None, identity[:, None])
     else:
         teammates = batch.teammates[:, 0]
-        identity = critic.identity(jnp.arange(grid.rows)[:, None], teammates)
+        best_responses = jnp.broadcast_to(jnp.arange(grid.rows)[:, None], teammates.shape)
+        identity = critic.identity(best_responses, teammates)
         observations, fresh = members_first(batch.observations), members_first(batch.fresh)
         values = members_first(critic.unroll(observations, batch.memory, fresh, identity))
     return jnp.mean(share * jnp.square(values - batch.target))
