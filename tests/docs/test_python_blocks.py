@@ -23,6 +23,7 @@ from coverset.studio.files import SafeDirectory
 from coverset.studio.recordings import FORMAT, RecordingStore
 from coverset.teammates import registry
 from coverset.types import Percept
+from saved_agents import make_spec, write_untrained
 from toy_run import untrained
 
 ELSEWHERE = {
