@@ -244,7 +244,7 @@ class AgentTrainer:
             partner_observations=percepts.observation,
             partner_actions=partner_action,
         )
-        place = jax.nn.one_hot(trials.episode, self.settings.episodes_per_trial) * ended[..., None]
+        place = jax.nn.one_hot(trials.episode, self.settings.episodes_per_trial) * ended[..., None].astype(jnp.float32)
         tally = (place.sum(axis=1), (place * returns[..., None]).sum(axis=1))
         initial = self.learner.initial_memory(networks, *trial_over.shape)
         next_trials = Trials(
@@ -255,7 +255,7 @@ class AgentTrainer:
             last_action=jnp.where(trial_over, -1, action),
             memory=clear_memory(decision.memory, initial, trial_over),
             partner_memories=pool.renew(partner_memories, trial_over),
-            episode=jnp.where(trial_over, 0, trials.episode + ended),
+            episode=jnp.where(trial_over, 0, trials.episode + ended.astype(jnp.int32)),
             returns=jnp.where(ended, 0.0, returns),
         )
         return next_trials, step, tally

@@ -20,7 +20,8 @@ def adam_step(
     norm = jax.vmap(optax.tree.norm)(gradient) if per_member else optax.tree.norm(gradient)
     factor = jnp.minimum(1.0, max_norm / (norm + SMALLEST_NORM))
     clipped = jax.tree.map(lambda g: g * factor.reshape(factor.shape + (1,) * (g.ndim - factor.ndim)), gradient)
-    direction, moments = ADAM.update(clipped, moments)
+    with jax.numpy_dtype_promotion("standard"):  # optax adds Python numbers to counts
+        direction, moments = ADAM.update(clipped, moments)
     return eqx.apply_updates(network, jax.tree.map(lambda d: -rate * d, direction)), moments
 
 

@@ -23,8 +23,8 @@ def advantages(
     With `decay` (lambda) 0 this is the one-step advantage of Algorithm 1. `next_values` are values of the states that
     the steps led to, before any reset, so a truncated episode is bootstrapped through its time limit.
     """
-    deltas = rewards + discount * next_values * ~terminated - values
-    carries_on = discount * decay * ~(terminated | truncated)
+    deltas = rewards + jnp.where(terminated, 0.0, discount * next_values) - values
+    carries_on = jnp.where(terminated | truncated, 0.0, jnp.float32(discount * decay))
 
     def backwards(following, step):
         delta, carry = step

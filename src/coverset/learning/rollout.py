@@ -56,7 +56,7 @@ def play_episode(
             memories=(moves[0][1], moves[1][1]),
             reward=outcome.reward,
             returns=at.returns + outcome.reward,
-            discounted_returns=at.discounted_returns + discount**at.length * outcome.reward,
+            discounted_returns=at.discounted_returns + discount ** at.length.astype(jnp.float32) * outcome.reward,
             length=at.length + 1,
             over=outcome.terminated | outcome.truncated,
         )

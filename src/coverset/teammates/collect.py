@@ -159,11 +159,11 @@ def collect(
             is_data = prefixes.clock >= prefixes.switch
             actions, prefixes = play_prefixes(gathered, grid, prefixes, prefix_draws, observations, actions)
         step, outcome = _take_step(environment, playing, observations, logits, actions, step_keys, is_data)
-        returns = playing.returns + (step.reward if is_data is None else step.reward * is_data)
+        returns = playing.returns + (step.reward if is_data is None else jnp.where(is_data, step.reward, 0.0))
         ended = step.terminated | step.truncated
         following = Playing(
             env_states=over_grid(autoreset)(outcome, fresh_states),
-            returns=returns * ~ended,
+            returns=jnp.where(ended, 0.0, returns),
             fresh=ended,
             memories=_clear_memories(memories, networks, grid, ended),
             prefixes=() if gathered is None else continue_prefixes(prefixes, networks, grid, prefix_draws, ended),
@@ -210,7 +210,7 @@ def _take_step(
 
 def _tally(environment: Environment, grid: PairGrid, outcome: Outcome, returns: Float[Array, "R B"]) -> Tally:
     ended = (outcome.terminated | outcome.truncated).astype(jnp.float32)
-    in_self_play = ended * (grid.best_responses() == grid.teammates())
+    in_self_play = ended * (grid.best_responses() == grid.teammates()).astype(jnp.float32)
     num_conventions = len(environment.conventions) + 1
     size = max(grid.rows, grid.columns)
 

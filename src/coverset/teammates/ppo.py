@@ -179,11 +179,11 @@ def seat_batch(
       recurrent: whether its networks have memory.
     """
     view = jax.vmap(grid.by_teammate) if seat else (lambda x: x)
-    weighted, shares = view(advantage * grid.spread(weights)), data_shares(grid, steps)
+    weighted, shares = view(advantage * grid.spread(weights)[None]), data_shares(grid, steps)
     if settings.normalise_advantages:
-        weighted = weighted / (advantage_scales(grid, advantage, shares)[seat][:, None] + SMALLEST_SCALE)
+        weighted = weighted / (advantage_scales(grid, advantage, shares)[seat][None, :, None] + SMALLEST_SCALE)
     if settings.normalise_pair_weights:
-        weighted = weighted / largest_weights(weights.T if seat else weights)[:, None]
+        weighted = weighted / largest_weights(weights.T if seat else weights)[None, :, None]
     return SeatBatch(
         observations=members_first(view(steps.observations[..., seat, :])),
         actions=members_first(view(steps.actions[..., seat])),

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from coverset.policies.network import Network, NetworkSpec, check_observation_shape
-from coverset.policies.networks.dense import MLP
+from coverset.policies.networks.dense import MLP, add_broadcast
 from coverset.types import PRNGKey, PyTree
 
 CHANNELS = (16, 16)
@@ -57,7 +57,7 @@ class Conv(Network):
     def _apply(self, inputs: Float[Array, "*b d"], context: Float[Array, "..."] | float) -> Float[Array, "... o"]:
         image = inputs.reshape(-1, *self.input_shape)
         for kernel, bias in zip(self.kernels, self.biases, strict=True):
-            image = jax.nn.relu(convolve(image, kernel) + bias)
+            image = jax.nn.relu(add_broadcast(convolve(image, kernel), bias))
         return self.mlp(image.reshape(*inputs.shape[:-1], -1), context)
 
 

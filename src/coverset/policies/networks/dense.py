@@ -72,10 +72,10 @@ class MLP(Network):
 
         Products see one batch axis, whatever leads: on a CPU, gradients over two or more take up to twice the time.
         """
-        hidden = flat_product(inputs, self.weights[0]) + self.biases[0] + context
+        hidden = add_broadcast(flat_product(inputs, self.weights[0]), add_broadcast(self.biases[0], context))
         for number, (weight, bias) in enumerate(zip(self.weights[1:], self.biases[1:], strict=True)):
             activation = sine_wave if self.fourier and number == 0 else jax.nn.relu
-            hidden = flat_product(activation(hidden), weight) + bias
+            hidden = add_broadcast(flat_product(activation(hidden), weight), bias)
         return hidden
 
     def step(
@@ -96,6 +96,13 @@ class MLP(Network):
 def flat_product(inputs: Float[Array, "*batch d"], weight: Float[Array, "d h"]) -> Float[Array, "*batch h"]:
     """`inputs @ weight`, with all leading axes as one."""
     return (inputs.reshape(-1, inputs.shape[-1]) @ weight).reshape(*inputs.shape[:-1], -1)
+
+
+def add_broadcast(first: Array, second: Array | float) -> Array:
+    """The sum of arrays whose leading axes broadcast, whichever has more of them."""
+    rank = max(jnp.ndim(first), jnp.ndim(second))
+    aligned = [jnp.reshape(x, (1,) * (rank - jnp.ndim(x)) + jnp.shape(x)) for x in (first, second)]
+    return aligned[0] + aligned[1]
 
 
 def sine_wave(turns: Float[Array, "*n"]) -> Float[Array, "*n"]:
