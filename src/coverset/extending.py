@@ -6,11 +6,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
-<<<<<<< HEAD
 from coverset.checks import describe_exception, format_value
-=======
-from coverset.checks import format_value
->>>>>>> learners
 
 T = TypeVar("T")
 
