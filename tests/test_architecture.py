@@ -71,7 +71,7 @@ MAY_IMPORT = {
     "coverset.policy": ("types",),
     "coverset.types": (),
     "coverset.checks": ("types",),
-    "coverset.teammates.method": ("types", "checks"),
+    "coverset.teammates.method": ("types", "checks", "learning.constraints"),
     "coverset.teammates.methods": ("types", "checks", "teammates.method"),
     "coverset.adhoc.registry": ("adhoc.learner", "extending", "runs", "settings"),
     "coverset.adhoc.learners": ("types", "checks", "adhoc.learner", "adhoc.ppo", "evaluation", "policies", "policy"),

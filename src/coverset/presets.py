@@ -1,5 +1,6 @@
 """Named settings per environment: `paper` follows the appendix tables, `fast` is tuned for two CPU cores."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
@@ -7,7 +8,7 @@ from coverset.adhoc.registry import learner_class, learner_name, make_learner
 from coverset.checks import check_one_of
 from coverset.settings import GenerateSettings, TrainSettings
 from coverset.teammates.method import Method
-from coverset.teammates.registry import make_method, method_name, setting_names
+from coverset.teammates.registry import make_method, method_class, method_name
 
 if TYPE_CHECKING:
     from coverset.adhoc.learner import Learner
@@ -169,17 +170,28 @@ def resolve_generation(
     """
     check_one_of("preset", preset, PRESETS)
     name = method if isinstance(method, str) else method_name(method)
-    own, shared = setting_names(name), [field.name for field in fields(GenerateSettings)]
-    for override in overrides:
-        check_one_of("setting", override, [*shared, *own])
-    values = {**_generation_preset(environment, name, preset), **overrides}
-    chosen = {name: value for name, value in values.items() if name in own}
+    records = (GenerateSettings, method_class(name))
+    values = _generation_preset(environment, name, preset)
+    shared, own = (select_fields(record, values) for record in records)
+    shared_overrides, own_overrides = _split_overrides(overrides, *records)
     if isinstance(method, Method):
-        chosen = {**asdict(method), **{name: value for name, value in overrides.items() if name in own}}  # pyright: ignore[reportArgumentType]
+        own = asdict(method)  # pyright: ignore[reportArgumentType]
     if settings is not None:
-        values = {**asdict(settings), **overrides}
-    built = GenerateSettings(**{name: value for name, value in values.items() if name in shared})
-    return built, make_method(name, **chosen)
+        shared = asdict(settings)
+    return GenerateSettings(**{**shared, **shared_overrides}), make_method(name, **{**own, **own_overrides})
+
+
+def select_fields(record: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the values that are fields of a record of settings."""
+    names = {field.name for field in fields(record)}
+    return {name: value for name, value in values.items() if name in names}
+
+
+def _split_overrides(overrides: Mapping[str, Any], shared: Any, own: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Overrides of shared settings, and of a method's or learner's own; a name of neither is refused."""
+    for name in overrides:
+        check_one_of("setting", name, [field.name for record in (shared, own) for field in fields(record)])
+    return select_fields(shared, overrides), select_fields(own, overrides)
 
 
 def _generation_preset(environment: str, method: str, preset: str) -> dict[str, Any]:
@@ -283,13 +295,9 @@ def resolve_training(
       ValueError: a field is unknown, or its value is not allowed.
     """
     name = learner if isinstance(learner, str) else learner_name(learner)
-    own = [field.name for field in fields(learner_class(name))]  # pyright: ignore[reportArgumentType]
-    shared = [field.name for field in fields(TrainSettings)]
-    for override in overrides:
-        check_one_of("setting", override, [*shared, *own])
-    replaced = {override: value for override, value in overrides.items() if override in shared}
+    replaced, own_overrides = _split_overrides(overrides, TrainSettings, learner_class(name))
     before = {} if isinstance(learner, str) else asdict(learner)  # pyright: ignore[reportArgumentType]
-    chosen = make_learner(name, {**before, **{key: value for key, value in overrides.items() if key in own}})
+    chosen = make_learner(name, {**before, **own_overrides})
     if settings is None:
         return train_settings(environment, preset, **replaced), chosen
     return TrainSettings(**{**asdict(settings), **replaced}), chosen

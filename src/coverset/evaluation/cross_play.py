@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from coverset.envs.base import Environment
+from coverset.learning.constraints import constraint_slack
 from coverset.learning.rollout import Episode, play_trial
 from coverset.policies.stacked import count_members
 from coverset.policy import Policy
@@ -73,12 +74,8 @@ def _cross_play(keys, environment: Environment, first: Policy, second: Policy, e
 
 
 def constraint_gaps(pair_returns: Float[np.ndarray, "K K"], margin: float) -> Float[np.ndarray, "2 K K"]:
-    """Return the slack of the paper's two sets of constraints for measured returns; NaN on the diagonals.
-
-    [0]_ij = R_ii - R_ji - margin  (another best response)      [1]_ij = R_ii - R_ij - margin  (another teammate)
-    """
-    own = np.diagonal(pair_returns)[:, None]
-    slack = np.stack([own - pair_returns.T - margin, own - pair_returns - margin])
+    """Return the slack of both sets of constraints for measured returns; NaN on the diagonals."""
+    slack = np.stack(constraint_slack(pair_returns, margin))
     slack[:, np.eye(len(pair_returns), dtype=bool)] = np.nan
     return slack
 

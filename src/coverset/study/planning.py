@@ -9,6 +9,7 @@ from typing import Any, get_type_hints
 from coverset.adhoc.registry import learner_class
 from coverset.checks import check_one_of, check_type
 from coverset.pipeline.generate import check_seeds, run_name
+from coverset.presets import select_fields
 from coverset.settings import GenerateSettings, TrainSettings
 from coverset.study.units import Certification, Evaluation, Experiment, Generation, Training, Unit
 from coverset.teammates.registry import method_class
@@ -85,7 +86,8 @@ def plan_study(
     units: list[Unit] = []
     for environment, method in product(dict.fromkeys(environments), dict.fromkeys(methods)):
         place = Path(out) / run_name(environment, method, preset)
-        own = select_overrides(overrides["generation"], GenerateSettings, method_class(method))
+        given = overrides["generation"]
+        own = {**select_fields(GenerateSettings, given), **select_fields(method_class(method), given)}
         experiment = Experiment(environment, method, preset, tuple(seeds), place, own, overrides["training"])
         units += _experiment_units(experiment, dict.fromkeys(learners))
     for unit in units:
@@ -111,9 +113,3 @@ def parse_overrides(name: str, given: Mapping[str, Any], *settings: Any) -> dict
         check_one_of(f"{name} setting", key, types)
         check_type(key, value, types[key])
     return {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
-
-
-def select_overrides(given: Mapping[str, Any], *settings: Any) -> dict[str, Any]:
-    """Those of the overrides that are fields of these records of settings."""
-    known = {field.name for record in settings for field in fields(record)}
-    return {key: value for key, value in given.items() if key in known}

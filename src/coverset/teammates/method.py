@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from coverset.learning.constraints import constraint_slack
 from coverset.types import PairMatrix, PRNGKey, PyTree, Scalar
 
 if TYPE_CHECKING:
@@ -186,15 +187,10 @@ def as_pair_weights(weights: Float[Array, "R C"] | PairWeights) -> PairWeights:
 
 
 def gaps(pair_returns: PairMatrix, margin: float) -> tuple[PairMatrix, PairMatrix]:
-    """Slack of the constraints (paper, the two constraints under the constrained objective): satisfied where >= 0.
-
-        other_best_response_ij = R_ii - R_ji - margin        other_teammate_ij = R_ii - R_ij - margin
-
-    The diagonals mean nothing and are set to zero.
-    """
+    """Slack of both sets of constraints, zero on the diagonals."""
     off_diagonal = 1.0 - jnp.eye(pair_returns.shape[0])
-    own = jnp.diagonal(pair_returns)[:, None]
-    return (own - pair_returns.T - margin) * off_diagonal, (own - pair_returns - margin) * off_diagonal
+    first, second = constraint_slack(pair_returns, margin)
+    return first * off_diagonal, second * off_diagonal
 
 
 def violates_constraints(pair_returns: PairMatrix, margin: float) -> Bool[Array, "K"]:

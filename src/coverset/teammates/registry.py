@@ -1,6 +1,5 @@
 """Methods by name: a new one is one file, and one line here if it is built in."""
 
-from dataclasses import fields
 from typing import Any
 
 from coverset.extending import class_name, load_class
@@ -28,8 +27,3 @@ def method_name(method: Method) -> str:
 def make_method(name: str, **settings: Any) -> Method:
     """A method with its own settings."""
     return build_checked(method_class(name), settings)
-
-
-def setting_names(name: str) -> tuple[str, ...]:
-    """Names of a method's own settings."""
-    return tuple(field.name for field in fields(method_class(name)))  # pyright: ignore[reportArgumentType]
