@@ -72,7 +72,7 @@ class MLP(Network):
 
         Products see one batch axis, whatever leads: on a CPU, gradients over two or more take up to twice the time.
         """
-        hidden = add_broadcast(flat_product(inputs, self.weights[0]), add_broadcast(self.biases[0], context))
+        hidden = add_broadcast(add_broadcast(flat_product(inputs, self.weights[0]), self.biases[0]), context)
         for number, (weight, bias) in enumerate(zip(self.weights[1:], self.biases[1:], strict=True)):
             activation = sine_wave if self.fourier and number == 0 else jax.nn.relu
             hidden = add_broadcast(flat_product(activation(hidden), weight), bias)
