@@ -17,6 +17,8 @@ from platformdirs import user_cache_path  # noqa: E402
 
 jax.config.update("jax_compilation_cache_dir", str(user_cache_path("coverset") / "jax-tests"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 import pytest  # noqa: E402
 

@@ -45,7 +45,7 @@ class Recall(Environment):
         return Outcome(RecallState(state.symbol, time), jnp.where(last & named, 1.0, 0.0), last, jnp.bool_(False))
 
     def observe(self, state):
-        shown = jax.nn.one_hot(state.symbol, self.symbols) * (state.time == 0)
+        shown = jnp.where(state.time == 0, jax.nn.one_hot(state.symbol, self.symbols), 0.0)
         last = jnp.where(state.time == self.horizon - 1, 1.0, 0.0)
         return jnp.tile(jnp.append(shown, last), (2, 1))
 

@@ -50,7 +50,7 @@ class Rendezvous(Environment):
     def step(self, key, state, actions):
         del key
         players = jnp.clip(state.players + jnp.array(MOVES)[actions], 0, self.size - 1)
-        met = jnp.all(players == state.goal)
+        met = jnp.all(players == state.goal[None])
         time = state.time + 1
         following = RendezvousState(players, state.goal, time)
         return Outcome(following, jnp.where(met, 1.0, 0.0), met, time_limit(time, self.horizon, met))

@@ -62,7 +62,7 @@ class Adjustable(Method):
         return jnp.where(rollout.steps.actions[..., 1] == 0, state.bonus, 0.0)
 
     def loss(self, parameters, state: Adjustments, batch, logits) -> tuple[Scalar, dict[str, Scalar]]:
-        distance = jnp.mean(jnp.square(logits[0] - parameters["centre"]))
+        distance = jnp.mean(jnp.square(logits[0] - parameters["centre"][None, None, None]))
         return state.loss * distance, {"distance": distance}
 
     def update(self, state: Adjustments, seen: Seen) -> Adjustments:

@@ -31,7 +31,8 @@ class Discriminated(Method):
 
     def bonus(self, parameters, state, rollout):
         guesses = jax.nn.log_softmax(parameters)[rollout.steps.actions[..., 1]]
-        right = jnp.sum(guesses * jax.nn.one_hot(rollout.grid.teammates(), rollout.grid.columns), axis=-1)
+        teammates = jax.nn.one_hot(rollout.grid.teammates(), rollout.grid.columns)
+        right = jnp.sum(guesses * teammates[None], axis=-1)
         return self.bonus_weight * (right + jnp.log(float(rollout.grid.columns)))
 
     def loss(self, parameters, state, batch, logits):

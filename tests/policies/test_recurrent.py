@@ -75,11 +75,11 @@ def test_what_came_before_an_episode_changes_nothing_in_it_and_all_that_came_sin
     outputs = network.unroll(inputs, memory, fresh)
     nothing = network.unroll(inputs, network.initial_memory(BATCH), fresh)
     moved = np.any(np.asarray(outputs) != np.asarray(nothing), axis=-1)
-    np.testing.assert_array_equal(moved, np.cumsum(fresh, axis=0) == 0)
+    np.testing.assert_array_equal(moved, np.cumsum(np.asarray(fresh), axis=0) == 0)
     for changed in range(LENGTH):
         other = network.unroll(inputs.at[changed].add(1.0), memory, fresh)
         moved = np.any(np.asarray(outputs) != np.asarray(other), axis=-1)
-        episode = np.cumsum(fresh, axis=0)
+        episode = np.cumsum(np.asarray(fresh), axis=0)
         wanted = (episode == episode[changed]) & (np.arange(LENGTH) >= changed)[:, None]
         np.testing.assert_array_equal(moved, wanted)
 

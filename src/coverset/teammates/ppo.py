@@ -137,7 +137,7 @@ def data_shares(grid: PairGrid, steps: Steps) -> Float[Array, "T R B"]:
     data = steps.is_data.astype(jnp.float32)
     counts = grid.cell_sums(jnp.ones((grid.rows, grid.row_size)))
     fraction = grid.cell_sums(data.mean(axis=0)) / counts
-    return shares * data / jnp.maximum(grid.spread(fraction), SMALLEST_SCALE)
+    return shares * data / jnp.maximum(grid.spread(fraction), SMALLEST_SCALE)[None]
 
 
 def advantage_scales(

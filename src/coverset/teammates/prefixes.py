@@ -77,7 +77,8 @@ def _draw_switches(
     rows, columns = jnp.meshgrid(jnp.arange(grid.rows), jnp.arange(grid.columns), indexing="ij")
     has_prefix = (prefix.best_responses != rows) | (prefix.teammates != columns)
     in_cell = jnp.arange(grid.row_size) < grid.columns * grid.per_pair
-    return jnp.where(grid.spread(has_prefix) & in_cell, drawn, 0)
+    switching = grid.spread(has_prefix) & in_cell[None]
+    return jnp.where(jnp.broadcast_to(switching, drawn.shape), drawn, 0)
 
 
 def gather_prefix_networks(networks: Networks, prefix: Prefix) -> tuple[PyTree, PyTree]:
