@@ -2,6 +2,7 @@
 
 import gc
 import os
+from pathlib import Path
 
 from jaxtyping import install_import_hook
 
@@ -17,12 +18,29 @@ from platformdirs import user_cache_path  # noqa: E402
 
 jax.config.update("jax_compilation_cache_dir", str(user_cache_path("coverset") / "jax-tests"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
-jax.config.update("jax_numpy_rank_promotion", "raise")
-jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 import pytest  # noqa: E402
 
 from coverset.runs import trust  # noqa: E402
+
+EXPLICIT = (
+    "adhoc", "certificates", "envs", "evaluation", "extensions", "learning", "pipeline", "policies", "teammates",
+)  # fmt: skip
+"""Folders whose tests forbid implicit promotion of ranks and dtypes."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def explicit_promotion(request):
+    """Set before the fixtures of a module are made, for all threads."""
+    if request.path.relative_to(Path(__file__).parent).parts[0] not in EXPLICIT:
+        yield
+        return
+    before = jax.config.jax_numpy_rank_promotion, jax.config.jax_numpy_dtype_promotion
+    jax.config.update("jax_numpy_rank_promotion", "raise")
+    jax.config.update("jax_numpy_dtype_promotion", "strict")
+    yield
+    jax.config.update("jax_numpy_rank_promotion", before[0])
+    jax.config.update("jax_numpy_dtype_promotion", before[1])
 
 
 @pytest.fixture(autouse=True)
