@@ -43,6 +43,14 @@ def explicit_promotion(request):
     jax.config.update("jax_numpy_dtype_promotion", before[1])
 
 
+@pytest.fixture(autouse=True, scope="module")
+def restored_trust_of_modules():
+    """What the fixtures of one file trust is forgotten before the next file."""
+    named, allowed, key = set(trust._named), set(trust._allowed), trust._granted_key
+    yield
+    trust._named, trust._allowed, trust._granted_key = named, allowed, key
+
+
 @pytest.fixture(autouse=True)
 def restored_trust(monkeypatch):
     """What one test trusts, or adopts from another process, is forgotten before the next."""
