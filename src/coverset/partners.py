@@ -279,6 +279,13 @@ def check_origin(
     """Raise unless a file of policies was made for this very game, and for its version as far as that is known.
 
     The version stands in the config.json beside the file, which may have been copied without it.
+
+    Args:
+      source: who names the file, for messages.
+      file: the file of policies.
+      about: its metadata.
+      environment: the game at hand.
+      known_as: `env` and `env_parameters` under which the game is known; those of its class if not given.
     """
     check_same_environment(source, about, environment, known_as)
     config = RunDirectory(file.parent).config_path

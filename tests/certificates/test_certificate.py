@@ -93,7 +93,7 @@ def test_no_member_beats_a_best_response() -> None:
 def test_nothing_is_said_of_policies_that_are_not_numbers() -> None:
     broken = jax.tree.map(lambda x: x.at[0].set(jnp.nan), playing(0, 1))
     for population in (Population(broken, playing(0, 1)), Population(playing(0, 1), broken)):
-        with pytest.raises(ValueError, match="must compute finite numbers, but member 0 computes nan"):
+        with pytest.raises(ValueError, match="must compute finite numbers, but member 1 computes nan"):
             certify(MatrixGame(), population, margin=1.0, discount=0.99)
 
 

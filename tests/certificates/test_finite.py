@@ -240,7 +240,7 @@ def test_time_that_matters_is_part_of_the_state() -> None:
 def test_policies_that_compute_no_numbers_are_refused(value) -> None:
     policies = networks(MatrixGame(), 0)
     broken = jax.tree.map(lambda x: x.at[1].set(value), policies)
-    with pytest.raises(ValueError, match="policies of seat 0 must compute finite numbers, but member 1 computes"):
+    with pytest.raises(ValueError, match="policies of seat 0 must compute finite numbers, but member 2 computes"):
         action_probabilities(broken, enumerate_game(MatrixGame()), seat=0)
 
 

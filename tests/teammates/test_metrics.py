@@ -41,7 +41,7 @@ def test_chunks_are_counted_from_one(row: dict) -> None:
 
 
 def test_pairs_that_restarted_are_named_by_their_place(row: dict) -> None:
-    assert row["restarted"] == [1]
+    assert row["restarted"] == [2], "counted from 1"
 
 
 def test_returns_are_means_over_episodes_and_unknown_where_none_ended(row: dict) -> None:

@@ -311,7 +311,7 @@ def action_probabilities(policies: ActorPolicy, game: FiniteGame, *, seat: int) 
     finite = np.isfinite(logits).all(axis=(1, 2))
     if not finite.all():
         raise ValueError(
-            f"policies of seat {seat} must compute finite numbers, but member {int(np.argmin(finite))} computes "
+            f"policies of seat {seat} must compute finite numbers, but member {int(np.argmin(finite)) + 1} computes "
             f"{logits[~np.isfinite(logits)][0]}: its weights are not finite or too large."
         )
     return softmax(logits, axis=-1)

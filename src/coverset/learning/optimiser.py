@@ -16,7 +16,16 @@ SMALLEST_NORM = 1e-6
 def adam_step(
     rate: Any, network: PyTree, moments: PyTree, gradient: PyTree, *, per_member: bool, max_norm: float
 ) -> tuple[PyTree, PyTree]:
-    """Adam after clipping the gradient's norm, of each member on its own where networks are stacked."""
+    """Adam after clipping the gradient's norm, of each member on its own where networks are stacked.
+
+    Args:
+      rate: the learning rate.
+      network: what learns.
+      moments: Adam's, of the same shape.
+      gradient: of the loss.
+      per_member: whether the leading axis is one of members, each clipped on its own.
+      max_norm: bound of the gradient's norm.
+    """
     norm = jax.vmap(optax.tree.norm)(gradient) if per_member else optax.tree.norm(gradient)
     factor = jnp.minimum(1.0, max_norm / (norm + SMALLEST_NORM))
     clipped = jax.tree.map(lambda g: g * factor.reshape(factor.shape + (1,) * (g.ndim - factor.ndim)), gradient)

@@ -22,6 +22,15 @@ def advantages(
 
     With `decay` (lambda) 0 this is the one-step advantage of Algorithm 1. `next_values` are values of the states that
     the steps led to, before any reset, so a truncated episode is bootstrapped through its time limit.
+
+    Args:
+      rewards: of the steps.
+      values: of the states before them.
+      next_values: of the states that they led to, before any reset.
+      terminated: where the game ended.
+      truncated: where the time limit cut an episode.
+      discount: gamma.
+      decay: lambda.
     """
     deltas = rewards + jnp.where(terminated, 0.0, discount * next_values) - values
     carries_on = jnp.where(terminated | truncated, 0.0, jnp.float32(discount * decay))

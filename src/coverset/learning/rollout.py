@@ -41,7 +41,16 @@ def play_episode(
     *,
     discount: float = 1.0,
 ) -> tuple[Episode, tuple[PyTree, PyTree], Scalar]:
-    """Play until the episode ends. Returns it, both memories, and the reward that closed it."""
+    """Play until the episode ends. Returns it, both memories, and the reward that closed it.
+
+    Args:
+      key: of the random numbers.
+      environment: the game.
+      policies: of seat 0 and seat 1.
+      memories: of both policies.
+      last_reward: the reward that closed the episode before.
+      discount: for `discounted_returns`.
+    """
     reset_key, key = jax.random.split(key)
 
     def step(at: _Playing) -> _Playing:
@@ -73,7 +82,15 @@ def play_episode(
 def play_trial(
     key: PRNGKey, environment: Environment, policies: tuple[Policy, Policy], *, episodes: int, discount: float = 1.0
 ) -> Episode:
-    """A series of episodes of the same two policies, memories handed on from one to the next; fields [episodes]."""
+    """A series of episodes of the same two policies, memories handed on from one to the next; fields [episodes].
+
+    Args:
+      key: of the random numbers.
+      environment: the game.
+      policies: of seat 0 and seat 1.
+      episodes: of the trial.
+      discount: for `discounted_returns`.
+    """
 
     def next_episode(carry, key):
         episode, *carry = play_episode(key, environment, policies, *carry, discount=discount)

@@ -105,7 +105,15 @@ def claim(
     resume: bool,
     together: int,
 ) -> None:
-    """Make every seed's directory its run. Nothing is written unless all of them are free, or already are that run."""
+    """Make every seed's directory its run. Nothing is written unless all of them are free, or already are that run.
+
+    Args:
+      directories: by seed.
+      config: the content of `config.json` by seed.
+      reporter: is told where a run was begun under other versions.
+      resume: whether runs that exist may go on.
+      together: how many seeds train in one program.
+    """
     configs = {seed: config(seed) for seed in directories}
     for seed, directory in directories.items():
         directory.check_claim(configs[seed], resume=resume)
@@ -142,6 +150,14 @@ def train_seeds(
     """Train all seeds that are not done, some of them side by side, and finish each.
 
     A seed that has ended but lost results is restored from its last checkpoint, and they are written again.
+
+    Args:
+      make_job: makes the job of some seeds.
+      directories: by seed.
+      reporter: how to follow the training.
+      together: how many seeds train in one program.
+      checkpoint_seconds: training time between two checkpoints.
+      logs: makers of further logs; each run directory gets one of each.
 
     Raises:
       Stopped: the reporter asked for it; what there is can be resumed.

@@ -95,7 +95,15 @@ def _step_members(networks: Network, observations: Float[Array, "K n d"], memory
 def start_playing(
     key: PRNGKey, environment: Environment, grid: PairGrid, networks: Networks, prefix: Prefix | None = None
 ) -> Playing:
-    """A fresh episode in every environment of the grid."""
+    """A fresh episode in every environment of the grid.
+
+    Args:
+      key: of the random numbers.
+      environment: the game.
+      grid: the pair grid.
+      networks: of all policies.
+      prefix: who plays the first steps of which cells.
+    """
     shape = (grid.rows, grid.row_size)
     prefixes = () if prefix is None else start_prefixes(key, environment, grid, networks, prefix)
     return Playing(

@@ -74,7 +74,15 @@ class PairCritic(eqx.Module):
         fresh: Bool[Array, "T *b"],
         identity: Float[Array, "*b h"],
     ) -> Values:
-        """Values of a rollout that starts with `memory`, which is cleared before each `fresh` step."""
+        """Values of a rollout that starts with `memory`, which is cleared before each `fresh` step.
+
+        Args:
+          observations: of all seats before each step.
+          final_observations: of the state that each step led to, before any reset.
+          memory: before the rollout.
+          fresh: where episodes start.
+          identity: of the pairs, from `identity`.
+        """
         if not self.network.recurrent:
             present, following = (self.step(seen, (), identity)[0] for seen in (observations, final_observations))
             return Values(present, following, memory)

@@ -43,7 +43,7 @@ def metrics_row(trainer: Trainer, chunk: int, metrics: Metrics, reported: dict[s
         "method": jax.tree.map(round_floats, {**reported, **losses.method}),
         "entropy": {"best_responses": round_floats(losses.entropy[0]), "teammates": round_floats(losses.entropy[1])},
         "critic_loss": round_floats(losses.critic),
-        "restarted": np.flatnonzero(np.asarray(metrics.restarted)).tolist(),
+        "restarted": (1 + np.flatnonzero(np.asarray(metrics.restarted))).tolist(),
     }
 
 

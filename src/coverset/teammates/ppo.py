@@ -114,7 +114,16 @@ def estimate(
     settings: GenerateSettings,
     bonus: Float[Array, "T R B"] | None = None,
 ) -> tuple[Float[Array, "T R B"], Float[Array, "T R B"], PyTree]:
-    """Advantages of a rollout by a critic, the value targets that go with them, and the critic's memory after it."""
+    """Advantages of a rollout by a critic, the value targets that go with them, and the critic's memory after it.
+
+    Args:
+      grid: the pair grid.
+      critic: estimates values.
+      steps: a rollout.
+      memory: of the critic, before the rollout.
+      settings: of the run.
+      bonus: the method's reward for every step, if it has one.
+    """
     identity = critic.identity(grid.best_responses(), grid.teammates())
     values: Values = critic.evaluate(steps.observations, steps.final_observations, memory, steps.fresh, identity)
     advantage = advantages(
@@ -198,7 +207,15 @@ def seat_batch(
 def critic_batch(
     grid: PairGrid, steps: Steps, target: Float[Array, "T R B"], memory: PyTree, *, recurrent: bool = False
 ) -> CriticBatch:
-    """The critic's own data."""
+    """The critic's own data.
+
+    Args:
+      grid: the pair grid.
+      steps: a rollout.
+      target: of the values.
+      memory: of the critic, before the rollout.
+      recurrent: whether batches are split over environments.
+    """
     return CriticBatch(
         observations=members_first(steps.observations),
         target=members_first(target),
@@ -316,7 +333,15 @@ def improve(
 def descend(
     optimised: Optimised, gradients: Networks, pace: Pace, settings: GenerateSettings, frozen: Frozen | None
 ) -> Optimised:
-    """One step of Adam for every network, each policy's gradient clipped on its own."""
+    """One step of Adam for every network, each policy's gradient clipped on its own.
+
+    Args:
+      optimised: networks and moments.
+      gradients: of the loss in the networks.
+      pace: share of the learning rates.
+      settings: of the run.
+      frozen: policies that do not learn.
+    """
     if settings.share_pair_parameters:
         both = jax.tree.map(jnp.add, gradients.best_responses, gradients.teammates)
         gradients = gradients._replace(best_responses=both)

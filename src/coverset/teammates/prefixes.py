@@ -49,7 +49,15 @@ class PrefixDraws(NamedTuple):
 def start_prefixes(
     key: PRNGKey, environment: Environment, grid: PairGrid, networks: Networks, prefix: Prefix
 ) -> PrefixPlay:
-    """Fresh episodes."""
+    """Fresh episodes.
+
+    Args:
+      key: of the random numbers.
+      environment: the game.
+      grid: the pair grid.
+      networks: of all policies.
+      prefix: who plays the first steps of which cells.
+    """
     cells = (grid.rows, grid.columns, grid.per_pair)
     memories = tuple(initial_memories(stack, *cells) for stack in (networks.best_responses, networks.teammates))
     clock = jnp.zeros((grid.rows, grid.row_size), jnp.int32)
@@ -59,7 +67,15 @@ def start_prefixes(
 
 
 def draw_prefixes(key: PRNGKey, environment: Environment, grid: PairGrid, prefix: Prefix, length: int) -> PrefixDraws:
-    """Random numbers of a whole rollout."""
+    """Random numbers of a whole rollout.
+
+    Args:
+      key: of the random numbers.
+      environment: the game.
+      grid: the pair grid.
+      prefix: who plays the first steps of which cells.
+      length: number of steps.
+    """
     action_key, own_key, switch_key = jax.random.split(jax.random.fold_in(key, PREFIX_STREAM), 3)
     shape = (length, grid.rows, grid.row_size, 2)
     return PrefixDraws(
@@ -95,7 +111,16 @@ def play_prefixes(
     observations: Float[Array, "R B 2 d"],
     own_actions: Int[Array, "R B 2"],
 ) -> tuple[Int[Array, "R B 2"], PrefixPlay]:
-    """The actions that are played: the prefix policies' before the switch, but for those drawn to be the cell's own."""
+    """The actions that are played: the prefix policies' before the switch, but for those drawn to be the cell's own.
+
+    Args:
+      gathered: both prefix policies of every cell, from `gather_prefix_networks`.
+      grid: the pair grid.
+      play: where the episodes under way stand.
+      draws: random numbers of this step.
+      observations: what both seats see.
+      own_actions: what the cell's own pair would do.
+    """
     cells = _by_cell(grid, observations)
     uniforms = _by_cell(grid, draws.uniforms)
     actions, memories = [], []
@@ -113,7 +138,15 @@ def play_prefixes(
 def continue_prefixes(
     play: PrefixPlay, networks: Networks, grid: PairGrid, draws: PrefixDraws, ended: Bool[Array, "R B"]
 ) -> PrefixPlay:
-    """One step later; where an episode ended, another begins with a switch of its own."""
+    """One step later; where an episode ended, another begins with a switch of its own.
+
+    Args:
+      play: where the episodes under way stand.
+      networks: of all policies.
+      grid: the pair grid.
+      draws: random numbers of this step.
+      ended: where an episode has just ended.
+    """
     ended_cells = _by_cell(grid, ended)
     memories = tuple(
         clear_memory(memory, initial_memories(stack, *ended_cells.shape), ended_cells)
