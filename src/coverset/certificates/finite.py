@@ -19,15 +19,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 from scipy import sparse
-from scipy.special import softmax
 
 from coverset.certificates.contract import StepCounter, check_resets, find_step_counter, read_program, state_bytes
 from coverset.envs.base import Environment
 from coverset.envs.conformance import check_initial_states
 from coverset.policies.actor import ActorPolicy
-from coverset.types import Outcome, PyTree
+from coverset.policy import Policy
+from coverset.types import Outcome, Percept, PyTree
 
 MAX_HORIZON = 10_000
 """The longest horizon of a game that is solved: every recursion goes over it step by step."""
@@ -295,11 +295,11 @@ def _build_tables(environment: Environment, states: PyTree, rows: list[_Transiti
 def action_probabilities(policies: ActorPolicy, game: FiniteGame, *, seat: int) -> Float[np.ndarray, "K O a"]:
     """pi(a | o) of stacked memoryless policies for every observation of the game."""
     wanted = (game.observations.shape[1], game.next_state.shape[1 + seat])
-    found = (policies.observation_size, policies.num_actions)
-    if found != wanted:
+    sizes = (policies.observation_size, policies.num_actions)
+    if sizes != wanted:
         raise ValueError(
             f"policies of seat {seat} must read {wanted[0]} numbers and choose among {wanted[1]} actions to play "
-            f"{game.name}, got {found[0]} and {found[1]}."
+            f"{game.name}, got {sizes[0]} and {sizes[1]}."
         )
     if jax.tree.leaves(policies.initial_memory()):
         raise ValueError(
@@ -307,14 +307,20 @@ def action_probabilities(policies: ActorPolicy, game: FiniteGame, *, seat: int) 
             "measure them by simulation instead (`coverset crossplay`)."
         )
     observations = jnp.asarray(game.observations, jnp.float32)
-    logits = np.asarray(jax.vmap(lambda member: member.network.step(observations, ())[0])(policies), np.float64)
-    finite = np.isfinite(logits).all(axis=(1, 2))
+
+    def probabilities(policy: Policy, observation: Float[Array, "d"]) -> Float[Array, "a"] | None:
+        percept = Percept(observation, jnp.float32(0.0), jnp.bool_(True))
+        return policy.action_probabilities(percept, policy.initial_memory())
+
+    over_observations = jax.vmap(probabilities, in_axes=(None, 0))
+    found = np.asarray(jax.vmap(over_observations, in_axes=(0, None))(policies, observations), np.float64)
+    finite = np.isfinite(found).all(axis=(1, 2))
     if not finite.all():
         raise ValueError(
             f"policies of seat {seat} must compute finite numbers, but member {int(np.argmin(finite)) + 1} computes "
-            f"{logits[~np.isfinite(logits)][0]}: its weights are not finite or too large."
+            f"{found[~np.isfinite(found)][0]}: its weights are not finite or too large."
         )
-    return softmax(logits, axis=-1)
+    return found / found.sum(axis=-1, keepdims=True)
 
 
 class PairValue(NamedTuple):
