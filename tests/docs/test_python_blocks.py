@@ -16,6 +16,7 @@ import pages
 from coverset.adhoc.learner import AdHocPolicy
 from coverset.adhoc.saved import load_agent_policy
 from coverset.envs.registry import parameters_of
+from coverset.loggers import base as loggers
 from coverset.policies.actor import dense_policy
 from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population, save_population
@@ -117,6 +118,7 @@ PAGES = {name: page for name, page in pages.pages().items() if python_blocks(pag
 def test_the_python_of_a_page_runs(name: str, monkeypatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(registry, "METHODS", dict(registry.METHODS))
+    monkeypatch.setattr(loggers, "LOGGERS", dict(loggers.LOGGERS))
     PREPARED.get(name, lambda: None)()
     pages.shrink(monkeypatch)
     run(PAGES[name], monkeypatch)
