@@ -150,10 +150,16 @@ def data_shares(grid: PairGrid, steps: Steps) -> Float[Array, "T R B"]:
 
 
 def advantage_scales(
-    grid: PairGrid, advantage: Float[Array, "T R B"], shares: Float[Array, "T R B"]
+    grid: PairGrid, advantage: Float[Array, "T R B"], shares: Float[Array, "T R B"] | None = None
 ) -> tuple[Float[Array, "R"], Float[Array, "C"]]:
-    """Root mean square advantage of every best response and teammate, each of its cells weighted equally."""
-    per_env = jnp.mean(jnp.square(advantage) * shares, axis=0)
+    """Root mean square advantage of every best response and teammate, each of its cells weighted equally.
+
+    `shares` are those of `data_shares` where not all steps are data.
+    """
+    if shares is None:
+        per_env = jnp.mean(jnp.square(advantage), axis=0) * grid.cell_shares()
+    else:
+        per_env = jnp.mean(jnp.square(advantage) * shares, axis=0)
     return jnp.sqrt(per_env.mean(axis=1)), jnp.sqrt(grid.by_teammate(per_env).mean(axis=1))
 
 
@@ -190,7 +196,8 @@ def seat_batch(
     view = jax.vmap(grid.by_teammate) if seat else (lambda x: x)
     weighted, shares = view(advantage * grid.spread(weights)[None]), data_shares(grid, steps)
     if settings.normalise_advantages:
-        weighted = weighted / (advantage_scales(grid, advantage, shares)[seat][None, :, None] + SMALLEST_SCALE)
+        scales = advantage_scales(grid, advantage, None if steps.is_data is None else shares)
+        weighted = weighted / (scales[seat][None, :, None] + SMALLEST_SCALE)
     if settings.normalise_pair_weights:
         weighted = weighted / largest_weights(weights.T if seat else weights)[None, :, None]
     return SeatBatch(
