@@ -140,7 +140,7 @@ def test_constants_and_scale_do_not_matter(payoffs, data, factor) -> None:
 def test_exact_arithmetic_alone_gives_the_same_set(payoffs) -> None:
     solution = solve(payoffs)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("coverset.solver.coverage.float_strategies", lambda _: None)
+        patch.setattr("coverset.solver.zero_sum.float_strategies", lambda _: None)
         alone = solve(payoffs)
     assert_proved(alone)
     assert alone.coverage_set == solution.coverage_set
@@ -159,7 +159,7 @@ def test_a_misleading_guess_changes_nothing(data, payoffs) -> None:
 
     solution = solve(payoffs)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("coverset.solver.coverage.float_strategies", wrong)
+        patch.setattr("coverset.solver.zero_sum.float_strategies", wrong)
         misled = solve(payoffs)
     assert_proved(misled)
     assert misled.coverage_set == solution.coverage_set
@@ -198,7 +198,7 @@ def test_payoffs_of_wildly_different_size() -> None:
 
 def test_refuses_rather_than_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coverset.solver.coverage.Budget", lambda: zero_sum.Budget(3))
-    monkeypatch.setattr("coverset.solver.coverage.float_strategies", lambda _: None)
+    monkeypatch.setattr("coverset.solver.zero_sum.float_strategies", lambda _: None)
     with pytest.raises(UndecidedError, match="is undecided whether the coverage set needs action '1'"):
         solve("matrix")
 

@@ -50,6 +50,11 @@ def test_the_coverage_set_meets_its_own_teammates(name, payoffs) -> None:
     assert coverage_cross_play(solve(name)) == payoffs
 
 
+def test_pairs_need_two_players() -> None:
+    with pytest.raises(ValueError, match="need two players, got 3"):
+        preferred_populations([[[1, 0], [0, 1]]])
+
+
 @pytest.mark.parametrize("name", ["matrix", "weighted-reaching"])
 def test_no_alpha_prefers_the_coverage_set(name) -> None:
     for preference in preferred_populations(name):

@@ -46,6 +46,11 @@ def test_names_with_dollar_signs_are_text_not_formulas(tmp_path) -> None:
     save(draw(solve(game)), tmp_path / "figure.svg")
 
 
+def test_there_is_no_drawing_of_three_players() -> None:
+    with pytest.raises(ValueError, match=r"no drawing of games with more than two players, and this one has 3\."):
+        draw(solve(np.eye(4).reshape(4, 2, 2)))
+
+
 def test_unwritable_figures_are_refused(tmp_path) -> None:
     figure = draw(solve("matrix"))
     with pytest.raises(ValueError, match=r"figure must end in one of .*\.png"):

@@ -9,12 +9,13 @@ import pytest
 
 from coverset.envs.matrix import PAPER_PAYOFFS
 from coverset.envs.reaching import SAME_CORNER, WEIGHTED
-from coverset.solver import built_in_games, game_from_table, load
-from coverset.solver.games import MAX_CELLS
+from coverset.solver import built_in_games, game_from_players, game_from_table, load
+from coverset.solver.payoffs import MAX_CELLS
 
 
 def test_built_in_tables_are_those_of_the_environments() -> None:
-    assert built_in_games() == ("matrix", "reaching", "weighted-reaching")
+    environments = ("matrix", "reaching", "weighted-reaching")
+    assert built_in_games() == (*environments, "rock-paper-scissors", "matching-pennies")
     for name, payoffs in [("matrix", PAPER_PAYOFFS), ("reaching", SAME_CORNER), ("weighted-reaching", WEIGHTED)]:
         assert load(name).ego == payoffs
 
@@ -96,6 +97,26 @@ def test_decimals_in_files_are_read_as_written(tmp_path) -> None:
         ({"teammate": [[1]]}, "either the key 'payoffs'"),
         ({"payoffs": [[1]], "teammate": [[1]]}, "'ego', not 'payoffs'"),
         ({"ego": [[1]], "teammate": [[1, 2]]}, "1 x 1 like the ego payoffs, got 1 x 2"),
+        ({"ego": [[[1]]], "teammate": [[[1]]]}, "for two players, got 3; give one table per player as 'players'"),
+        ({"players": [[[1]], [[1]]], "teammate": [[1]]}, "'ego', not 'players'"),
+        ({"players": [[[1]], [[1]]], "payoffs": [[1]]}, "either the key 'payoffs'"),
+        ({"payoffs": [[1]], "ego_player": 0}, "'ego_player' needs 'players'"),
+        ({"players": 3}, "list of payoff tables, one per player, got 3"),
+        ({"players": [[[1]]]}, "at least two payoff tables, one per player, got 1"),
+        ({"players": [[[1]], [[1]], [[1]]]}, r"player 0 must have one dimension per player, 3, got shape \(1, 1\)"),
+        ({"players": [[[1]], [[1, 2]]]}, r"player 1 must have the shape of player 0's, \(1, 1\), got \(1, 2\)"),
+        ({"players": [[[1]], [["x"]]]}, "payoffs of player 1 must hold numbers, got 'x' in row 0, column 0"),
+        ({"players": [[[1]], [[1]]], "ego_player": 2}, "ego_player must be a player from 0 to 1, got 2"),
+        ({"players": [[[1]], [[1]]], "ego_player": "x"}, "ego_player must be a player from 0 to 1, got 'x'"),
+        ([[[1, 2], [3]]], "rectangular: lists at depth 3 must hold 2 entries, got 1"),
+        ([[[1, 2], 3]], "rectangular: lists at depth 3 must hold 2 entries, got 3"),
+        ([[[1, 2]], [[3, 4], [5, 6]]], "rectangular: row 0 has 2 entries, row 1 has 4"),
+        ([[1, [2]]], r"must hold numbers, got \[2\]"),
+        ([[[1, 2], [3, None]]], r"must hold numbers, got None at \[0\]\[1\]\[1\]"),
+        ([[[]]], "at least one row and one column"),
+        (np.zeros((1,) * 17), "at most 16 dimensions, one per player"),
+        ({"payoffs": [[[1]]], "teammate_actions": ["a"]}, "2 lists of names, one per teammate"),
+        ({"payoffs": [[[1]]], "teammate_actions": [["a"], ["b", "c"]]}, "teammate 2 must hold 1 names"),
         ({"payoffs": [[1], [2]], "ego_actions": ["a"]}, "2 names, one per action, got 1"),
         ({"payoffs": [[1], [2]], "ego_actions": ["a", "a"]}, "'a' more than once"),
         ({"payoffs": [[1], [2]], "ego_actions": "ab"}, "list of 2 names"),
@@ -135,6 +156,33 @@ def test_binary_files_and_directories_are_refused(tmp_path) -> None:
         load(tmp_path / "b.csv")
     with pytest.raises(ValueError, match="could not be read"):
         load(tmp_path)
+
+
+def test_tables_of_three_players(tmp_path) -> None:
+    path = tmp_path / "g.json"
+    payoffs = [[[1, 0.5], [2, 3]], [[4, 5], [6, 7]]]
+    path.write_text(json.dumps({"payoffs": payoffs, "teammate_actions": [["l", "r"], ["u", "d"]]}))
+    game = load(path)
+    assert game == game_from_table(np.array(payoffs), teammate_actions=[["l", "r"], ["u", "d"]], name="g")
+    assert game.ego == ((1, Fraction(1, 2), 2, 3), (4, 5, 6, 7))
+    assert game.teammate_actions == ("(l, u)", "(l, d)", "(r, u)", "(r, d)")
+    assert (game.players, game.team_shape) == (3, (2, 2))
+    path.write_text(json.dumps({"players": [payoffs, payoffs, payoffs], "ego_player": 2}))
+    assert load(path).ego == ((1, 2, 4, 6), (Fraction(1, 2), 3, 5, 7))
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 1, 3), (1, 2, 2, 1), (2, 3, 4, 5)])
+def test_nested_tables_keep_their_shape(shape) -> None:
+    payoffs = np.arange(np.prod(shape)).reshape(shape)
+    for game in (load(payoffs), load(payoffs.tolist()), game_from_players([payoffs] * len(shape))):
+        assert game.team_shape == shape[1:]
+        np.testing.assert_array_equal(game.floats().reshape(shape), payoffs)
+
+
+def test_a_bimatrix_from_the_column_player() -> None:
+    game = load({"players": [[[1, 2, 3], [4, 5, 6]], [[7, 8, 9], [10, 11, 12]]], "ego_player": 1})
+    assert game.ego == ((7, 10), (8, 11), (9, 12))
+    assert game.teammate == ((1, 4), (2, 5), (3, 6))
 
 
 def test_json_round_trip(tmp_path) -> None:

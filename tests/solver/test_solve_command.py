@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from coverset.cli.solve import Solve, main, run
+from coverset.solver import independent
 
 
 def test_json_is_the_only_thing_on_standard_output(capsys) -> None:
@@ -63,6 +64,46 @@ def test_what_float32_plays_is_said_where_it_differs(rows, exact, played, senten
     assert main([str(tmp_path / "game.csv")]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert sentence in printed if sentence else "float32" not in printed
+
+
+@pytest.fixture
+def three_players(tmp_path) -> str:
+    """Row `follow` is needed with correlated teams only; see test_independent.py."""
+    path = tmp_path / "follow.json"
+    payoffs = [[[3, 0], [0, 0]], [[0, 0], [0, 3]], [[2, 0], [0, 2]], [[1.2, 1.2], [1.2, 1.2]]]
+    names = {"ego_actions": ["left", "right", "follow", "stay"], "teammate_actions": [["l", "r"], ["l", "r"]]}
+    path.write_text(json.dumps({"payoffs": payoffs, **names}))
+    return str(path)
+
+
+@pytest.mark.parametrize(("options", "expected"), [([], [0, 1, 2, 3]), (["--teams", "independent"], [0, 1, 3])])
+def test_teams_of_two(three_players, options, expected, capsys) -> None:
+    assert main([three_players, *options, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["coverage_set"], answer["coverage_set_in_float32"]) == (expected, expected)
+    assert (answer["teams"], answer["exact"], answer["players"]) == (options[-1] if options else "joint", True, 3)
+    assert len(answer["witnesses"]) == len(answer["margins"]) == len(expected)
+    assert main([three_players, *options]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"{len(expected)} of 4 actions are needed against {answer['teams']} teams of 2: left, right" in printed
+    assert ("l; r" in printed, "1/2 (l, l) + 1/2 (r, r)" in printed) == (bool(options), not options)
+
+
+def test_bounds_are_named_as_bounds(three_players, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(independent, "MAX_PIECES", 1)
+    assert main([three_players, "--teams", "independent"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "3 of 4 actions are proved to be needed against independent teams of 2: left, right, stay lower" in printed
+    assert "Upper bound, which covers every team: left, right, follow, stay." in printed
+    assert "minimum" not in printed
+
+
+@pytest.mark.parametrize("options", [{"diversity": True}, {"figure": Path("a.png")}])
+def test_what_needs_two_players_says_so_before_solving(three_players, options, monkeypatch) -> None:
+    monkeypatch.setattr("coverset.cli.solve.solve", lambda *_, **__: pytest.fail("solved first"))
+    with pytest.raises(ValueError, match="two players") as caught:
+        run(Solve(three_players, **options))
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The minimum coverage set of a finite two-player game, decided exactly.
+"""The minimum coverage set of a finite game, decided exactly.
 
 An ego action is needed if and only if some teammate mix p makes it strictly the best among different rows:
 
@@ -15,34 +15,28 @@ Rahman et al. 2024, the definitions of CS(E) and MCS(E), for one-shot games in w
 Each margin is the value of a zero-sum game (`zero_sum.py`). HiGHS proposes a teammate mix p and a mix y of rivals; both
 are rounded to rationals and evaluated in integers, which gives exact bounds low <= margin <= high. If these leave the
 sign open, the game is solved in exact arithmetic. No decision uses a tolerance.
+
+With several teammates, p is a mix of profiles (one action per teammate): a team that plays jointly. Teams that play
+independently are the products of one mix per teammate. An action that no joint team needs is not needed against them
+either; the others are decided by `independent.py`, or remain undecided. Members and undecided actions together always
+cover: a coverage set for joint teams is one for independent teams, and actions with margin 0 or less may be left out.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from coverset.solver.games import Game, Table, load
-from coverset.solver.zero_sum import (
-    Bounds,
-    Budget,
-    Mix,
-    UndecidedError,
-    exact_bounds,
-    float_strategies,
-    guaranteed_gain,
-    largest_gain,
-)
+from coverset.solver.games import Game, load
+from coverset.solver.independent import bound_independent_margin, product_mix
+from coverset.solver.payoffs import Table, exact_table
+from coverset.solver.zero_sum import SIMPLE_DENOMINATOR, Bounds, Budget, Mix, UndecidedError, value_bounds
 
-MAX_RELATIVE_WIDTH = Fraction(1, 10**7)
-"""Widest gap between the bounds of a margin, relative to the payoff range, that needs no exact solve."""
-SIMPLE_DENOMINATOR = 1000
-"""Probabilities are first rounded to fractions with at most this denominator."""
-SIMPLE_SUPPORT = 12
-"""Largest support of a mix to round to simple fractions; with more, the common denominator grows too large."""
+Teams: TypeAlias = Literal["joint", "independent"]
+"""Which teams count with several teammates: all mixes of profiles, or only products of one mix per teammate."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +48,8 @@ class Member:
     """A teammate mix for which only this action (and its duplicates) is a best response."""
     margin: Fraction | None
     """Its payoff at the witness minus that of the next best different action; None if there is no other action."""
+    team: tuple[tuple[Fraction, ...], ...] = ()
+    """Against several independent teammates, the mix of each; `witness` is their product."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +58,26 @@ class NonMember:
 
     action: int
     kind: str
-    """`duplicate` of another row; `dominated`: never a best response; `tied`: a best response only where others are."""
+    """`duplicate` of another row; `dominated`: never a best response; `tied`: a best response only where others are.
+
+    `correlated`: needed against joint teams, but not against independent ones.
+    """
     by: dict[int, Fraction]
-    """A mix of other actions that earns at least as much with every teammate."""
+    """A mix of other actions that earns at least as much with every teammate; empty if `correlated`."""
     margin: Fraction
-    """Its largest margin over the best of the others: negative if dominated, else 0."""
+    """Its largest margin over the best of the others: negative if dominated, else 0. An upper bound if `correlated`."""
     reason: str
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """An action that joint teams need and of which it is not known whether independent teams need it."""
+
+    action: int
+    low: Fraction
+    """Its largest margin found at an independent team, at most 0."""
+    high: Fraction
+    """An upper bound of its margin at independent teams, above 0."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +87,32 @@ class Solution:
     game: Game
     members: tuple[Member, ...]
     non_members: tuple[NonMember, ...]
+    teams: Teams = "joint"
+    undecided: tuple[Undecided, ...] = ()
+    """Actions that may or may not be needed; always empty for joint teams and with one teammate."""
 
     @property
     def coverage_set(self) -> tuple[int, ...]:
-        """Rows of the minimum coverage set, from 0, ascending; the first of equal rows."""
+        """Rows of the minimum coverage set, from 0, ascending; the first of equal rows.
+
+        With undecided actions it is `upper_bound`: a coverage set, but maybe not a minimum one.
+        """
+        return self.upper_bound
+
+    @property
+    def exact(self) -> bool:
+        """Whether `coverage_set` is proved to be minimum."""
+        return not self.undecided
+
+    @property
+    def lower_bound(self) -> tuple[int, ...]:
+        """Rows that are proved to be needed."""
         return tuple(member.action for member in self.members)
+
+    @property
+    def upper_bound(self) -> tuple[int, ...]:
+        """Rows that are proved to suffice."""
+        return tuple(sorted(item.action for item in (*self.members, *self.undecided)))
 
     @property
     def witnesses(self) -> np.ndarray:
@@ -94,17 +125,35 @@ class Solution:
         return tuple(math.inf if member.margin is None else float(member.margin) for member in self.members)
 
     def to_json(self) -> dict[str, Any]:
-        """Return numbers and strings for JSON; an infinite margin is None."""
-        actions = self.game.ego_actions
+        """Return numbers and strings for JSON; an infinite margin and whatever is undecided is None."""
+        actions, members = self.game.ego_actions, {member.action: member for member in self.members}
+        found = [members.get(action) for action in self.coverage_set]
         return {
             "game": self.game.name,
+            "players": self.game.players,
             "ego_actions": list(actions),
             "teammate_actions": list(self.game.teammate_actions),
+            "teams": self.teams,
+            "exact": self.exact,
             "coverage_set": list(self.coverage_set),
             "coverage_set_names": [actions[action] for action in self.coverage_set],
-            "coverage_size": len(self.members),
-            "witnesses": self.witnesses.tolist(),
-            "margins": [None if math.isinf(margin) else margin for margin in self.margins],
+            "coverage_size": len(self.coverage_set),
+            "lower_bound": list(self.lower_bound),
+            "upper_bound": list(self.upper_bound),
+            "witnesses": [_to_floats(member.witness) if member else None for member in found],
+            "team_witnesses": [[_to_floats(mix) for mix in member.team] if member else None for member in found]
+            if _is_restricted(self.game, self.teams)
+            else None,
+            "margins": [None if not member or member.margin is None else float(member.margin) for member in found],
+            "undecided": [
+                {
+                    "action": item.action,
+                    "name": actions[item.action],
+                    "margin_low": float(item.low),
+                    "margin_high": float(item.high),
+                }
+                for item in self.undecided
+            ],
             "non_members": [
                 {
                     "action": item.action,
@@ -119,11 +168,25 @@ class Solution:
         }
 
 
-def solve(game: Any) -> Solution:
-    """Compute the minimum coverage set of a finite game against every mixed teammate.
+def _to_floats(shares: tuple[Fraction, ...]) -> list[float]:
+    return [float(share) for share in shares]
+
+
+def _is_restricted(game: Game, teams: Teams) -> bool:
+    """Whether the teams are fewer than all mixes of columns."""
+    return teams == "independent" and game.players > 2
+
+
+def solve(game: Any, *, teams: Teams = "joint") -> Solution:
+    """Compute the minimum coverage set of a finite game against every mixed teammate or team.
+
+    With one teammate, and against joint teams, the set is always exact. Against independent teams of several teammates
+    it is exact where `Solution.exact` says so; else `lower_bound` and `upper_bound` bracket it.
 
     Args:
       game: a `Game`, or any input of `load`: a built-in name, a CSV or JSON path, an array of payoffs.
+      teams: with several teammates, whether they may correlate their actions (`joint`) or each mixes on its own
+        (`independent`).
     Raises:
       UndecidedError: an action needs more exact arithmetic than allowed.
 
@@ -134,7 +197,18 @@ def solve(game: Any) -> Solution:
       >>> [str(member.margin) for member in solution.members]
       ['6', '2', '2']
     """
-    game = load(game)
+    check_teams(teams)
+    solution = replace(_solve_joint(load(game)), teams=teams)
+    return _restrict_to_independent(solution) if _is_restricted(solution.game, teams) else solution
+
+
+def check_teams(teams: str) -> None:
+    """Raise unless `teams` is one of `Teams`."""
+    if teams not in get_args(Teams):
+        raise ValueError(f"teams must be 'joint' or 'independent', got {teams!r}.")
+
+
+def _solve_joint(game: Game) -> Solution:
     table, unit = _scale_to_integers(game.ego)
     first_of = {row: action for action, row in reversed(list(enumerate(game.ego)))}
     distinct = sorted(first_of.values())
@@ -150,6 +224,37 @@ def solve(game: Any) -> Solution:
     return Solution(game, tuple(members), tuple(non_members))
 
 
+def _restrict_to_independent(joint: Solution) -> Solution:
+    """Decide which members of the coverage set for joint teams independent teams need as well."""
+    table, unit = _scale_to_integers(joint.game.ego)
+    budget = Budget()
+    decided = [_decide_independent(joint.game, table, unit, member, budget) for member in joint.members]
+    found = {kind: tuple(item for item in decided if isinstance(item, kind)) for kind in (Member, NonMember, Undecided)}
+    others = sorted((*joint.non_members, *found[NonMember]), key=lambda item: item.action)
+    return replace(joint, members=found[Member], non_members=tuple(others), undecided=found[Undecided])
+
+
+def _decide_independent(
+    game: Game, table: np.ndarray, unit: Fraction, member: Member, budget: Budget
+) -> Member | NonMember | Undecided:
+    if member.margin is None:
+        return replace(member, team=tuple((Fraction(1, size),) * size for size in game.team_shape))
+    rivals = [k for k, row in enumerate(game.ego) if row != game.ego[member.action]]
+    gains = (table[member.action] - table[rivals]).reshape(len(rivals), *game.team_shape)
+    bounds = bound_independent_margin(gains, _to_mix(member.witness), budget)
+    if bounds.low > 0:
+        team = tuple(mix.fractions() for mix in bounds.team)
+        return Member(member.action, product_mix(bounds.team).fractions(), bounds.low * unit, team)
+    if bounds.high > 0:
+        return Undecided(member.action, bounds.low * unit, bounds.high * unit)
+    return NonMember(member.action, "correlated", {}, bounds.high * unit, _describe_correlated(bounds.pieces))
+
+
+def _to_mix(shares: tuple[Fraction, ...]) -> Mix:
+    common = math.lcm(*(share.denominator for share in shares))
+    return Mix(np.array([int(share * common) for share in shares], dtype=object))
+
+
 def coverage_set_in_float32(solution: Solution) -> tuple[int, ...] | None:
     """Return the coverage set of the game as environments play it, with payoffs rounded to float32.
 
@@ -162,9 +267,10 @@ def coverage_set_in_float32(solution: Solution) -> tuple[int, ...] | None:
     if all(Fraction(float(a)) == b for a, b in zip(played.flat, chain(*solution.game.ego), strict=True)):
         return solution.coverage_set
     try:
-        return solve(played).coverage_set
+        rounded = solve(replace(solution.game, ego=exact_table("payoffs", played)), teams=solution.teams)
     except UndecidedError:
         return None
+    return rounded.coverage_set if rounded.exact else None
 
 
 def _scale_to_integers(payoffs: Table) -> tuple[np.ndarray, Fraction]:
@@ -221,28 +327,7 @@ def margin_bounds(table: np.ndarray, row: int, budget: Budget) -> Bounds:
     Returns:
       Bounds in units of the table; p over its columns, y over its other rows in order.
     """
-    gains = table[row] - np.delete(table, row, axis=0)
-    span = int(abs(gains).max())
-    guess = float_strategies((gains / span).astype(np.float64))
-    if guess is None:
-        return exact_bounds(gains, [0], [0], MAX_RELATIVE_WIDTH * span, budget)
-    p = max(_list_rational_candidates(guess[0]), key=lambda mix: guaranteed_gain(gains, mix))
-    y = min(_list_rational_candidates(guess[1]), key=lambda mix: largest_gain(gains, mix))
-    bounds = Bounds(guaranteed_gain(gains, p), largest_gain(gains, y), p, y)
-    if bounds.is_decided(MAX_RELATIVE_WIDTH * span):
-        return bounds
-    rows, columns = np.flatnonzero(y.weights).tolist(), np.flatnonzero(p.weights).tolist()
-    return exact_bounds(gains, rows, columns, MAX_RELATIVE_WIDTH * span, budget)
-
-
-def _list_rational_candidates(shares: np.ndarray) -> list[Mix]:
-    """Return rational mixes near `shares`: simple fractions if the support is small, and the floats themselves."""
-    to_53_bits = Mix(np.array([int(share) for share in np.rint(shares * 2.0**53)], object))
-    if np.count_nonzero(shares) > SIMPLE_SUPPORT:
-        return [to_53_bits]
-    simple = [Fraction(float(share)).limit_denominator(SIMPLE_DENOMINATOR) for share in shares]
-    common = math.lcm(*(share.denominator for share in simple))
-    return [Mix(np.array([int(share * common) for share in simple], object)), to_53_bits]
+    return value_bounds(table[row] - np.delete(table, row, axis=0), budget)
 
 
 def _find_dominating_row(own: np.ndarray, others: np.ndarray, *, strictly: bool) -> int | None:
@@ -255,6 +340,13 @@ def _find_dominating_row(own: np.ndarray, others: np.ndarray, *, strictly: bool)
 def _describe_duplicate(game: Game, action: int, first: int) -> NonMember:
     reason = f"pays the same as {game.ego_actions[first]} with every teammate"
     return NonMember(action, "duplicate", {first: Fraction(1)}, Fraction(0), reason)
+
+
+def _describe_correlated(pieces: int) -> str:
+    return (
+        "needed only with correlated teams: in each of "
+        f"{pieces} parts of the independent teams a mix of other actions pays at least as much"
+    )
 
 
 def _describe_reason(game: Game, kind: str, by: dict[int, Fraction]) -> str:

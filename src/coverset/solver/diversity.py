@@ -18,7 +18,8 @@ from itertools import combinations_with_replacement, groupby, pairwise
 from typing import Any
 
 from coverset.solver.coverage import Solution, solve
-from coverset.solver.games import Table, exact_table
+from coverset.solver.games import Game
+from coverset.solver.payoffs import Table, exact_table
 
 MAX_POPULATIONS = 500_000
 """Most populations that `preferred_populations` compares: about half a minute."""
@@ -268,6 +269,7 @@ def preferred_populations(game: Any, *, size: int | None = None) -> tuple[Prefer
       One `Preference` per method.
     """
     solution = game if isinstance(game, Solution) else solve(game)
+    check_pairs(solution.game)
     rows, columns = solution.game.shape
     size = max(2, len(solution.coverage_set)) if size is None else size
     if size < max(2, len(solution.coverage_set)):
@@ -283,6 +285,12 @@ def preferred_populations(game: Any, *, size: int | None = None) -> tuple[Prefer
         )
     best = _best_by_sums(solution, size)
     return tuple(_compute_preference(method, size, count, best) for method in OBJECTIVES)
+
+
+def check_pairs(game: Game) -> None:
+    """Raise unless the game has two players, because both objectives compare pairs."""
+    if game.players > 2:
+        raise ValueError(f"BRDiv and LIPO compare pairs of policies, so they need two players, got {game.players}.")
 
 
 _Sums = dict[tuple[bool, Fraction, Fraction], tuple[tuple[int, int], ...]]

@@ -16,6 +16,7 @@ from matplotlib.patches import Polygon
 
 from coverset.runs.storage import write_bytes
 from coverset.solver.coverage import Solution, format_share
+from coverset.solver.games import Game
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 HATCHES = ("", "//", "..", "xx", "--")
@@ -26,10 +27,17 @@ MAX_BARS, MAX_COLUMNS, MAX_ROWS, MAX_LABELS = 40, 10, 24, 12
 
 
 def draw(solution: Solution) -> Figure:
-    """Draw lines for two teammate actions, a triangle for three, bars for other numbers."""
+    """Draw lines for two teammate actions, a triangle for three, bars for other numbers; two players only."""
+    check_drawable(solution.game)
     how = {2: _draw_lines, 3: _draw_triangle}.get(solution.game.shape[1], _draw_margins)
     with rc_context({"text.parse_math": False}):  # an action may be named $x
         return how(solution)
+
+
+def check_drawable(game: Game) -> None:
+    """Raise unless the game has two players: a team of several has no simplex of its own to draw."""
+    if game.players > 2:
+        raise ValueError(f"There is no drawing of games with more than two players, and this one has {game.players}.")
 
 
 def check_figure_path(path: Path) -> None:

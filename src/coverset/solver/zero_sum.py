@@ -9,6 +9,7 @@ Both sides are solved by one linear programme (Dantzig 1951): with G shifted abo
 u G <= 1 and u >= 0. Then value = 1 / sum u, y = u / sum u, and p is the programme's dual, scaled in the same way.
 """
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -17,6 +18,12 @@ from scipy.optimize import linprog
 
 WORK_LIMIT = 300_000_000
 """Exact arithmetic allowed per game, in units of about 0.2 microseconds: about a minute."""
+MAX_RELATIVE_WIDTH = Fraction(1, 10**7)
+"""Widest gap between the bounds of a value, relative to the largest gain, that needs no exact solve."""
+SIMPLE_DENOMINATOR = 1000
+"""Probabilities are first rounded to fractions with at most this denominator."""
+SIMPLE_SUPPORT = 12
+"""Largest support of a mix to round to simple fractions; with more, the common denominator grows too large."""
 ADDED_PER_ROUND = 4
 """Rows and columns added to the restricted game in one round of `exact_bounds`."""
 
@@ -82,6 +89,36 @@ def largest_gain(gains: np.ndarray, y: Mix) -> Fraction:
     """max_j sum_k y_k G[k, j]: the largest gain of any column against row mix y."""
     support = np.flatnonzero(y.weights)
     return Fraction(int(y.weights[support].dot(gains[support]).max()), y.total)
+
+
+def value_bounds(gains: np.ndarray, budget: Budget) -> Bounds:
+    """Bound the value of a game so that its sign is known, and its size to within `MAX_RELATIVE_WIDTH`.
+
+    Args:
+      gains: G, object array of Python integers [rows, columns], not all 0.
+      budget: limits the exact arithmetic.
+    """
+    span = int(abs(gains).max())
+    guess = float_strategies((gains / span).astype(np.float64))
+    if guess is None:
+        return exact_bounds(gains, [0], [0], MAX_RELATIVE_WIDTH * span, budget)
+    p = max(list_rational_candidates(guess[0]), key=lambda mix: guaranteed_gain(gains, mix))
+    y = min(list_rational_candidates(guess[1]), key=lambda mix: largest_gain(gains, mix))
+    bounds = Bounds(guaranteed_gain(gains, p), largest_gain(gains, y), p, y)
+    if bounds.is_decided(MAX_RELATIVE_WIDTH * span):
+        return bounds
+    rows, columns = np.flatnonzero(y.weights).tolist(), np.flatnonzero(p.weights).tolist()
+    return exact_bounds(gains, rows, columns, MAX_RELATIVE_WIDTH * span, budget)
+
+
+def list_rational_candidates(shares: np.ndarray) -> list[Mix]:
+    """Return rational mixes near `shares`: simple fractions if the support is small, and the floats themselves."""
+    to_53_bits = Mix(np.array([int(share) for share in np.rint(shares * 2.0**53)], object))
+    if np.count_nonzero(shares) > SIMPLE_SUPPORT:
+        return [to_53_bits]
+    simple = [Fraction(float(share)).limit_denominator(SIMPLE_DENOMINATOR) for share in shares]
+    common = math.lcm(*(share.denominator for share in simple))
+    return [Mix(np.array([int(share * common) for share in simple], object)), to_53_bits]
 
 
 def float_strategies(gains: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
