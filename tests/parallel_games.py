@@ -65,20 +65,68 @@ class Guessing(ParallelEnv):
         return self._seen(), rewards, *ends, {agent: {} for agent in agents}
 
 
-class Three(Guessing):
-    def __init__(self) -> None:
-        super().__init__()
-        self.possible_agents = ["a", "b", "c"]
-
-
 class Continuous(Guessing):
     def action_space(self, agent):
         return spaces.Box(-1, 1, (2,))
 
 
-class Masked(Guessing):
+class Labelled(Guessing):
     def observation_space(self, agent):
-        return spaces.Dict({"observation": spaces.Box(0, 1, (2,)), "action_mask": spaces.MultiBinary(3)})
+        return spaces.Dict({"number": spaces.Box(0, 1, (2,)), "colour": spaces.Discrete(3)})
+
+
+class Bidding(ParallelEnv):
+    """Three agents with 2, 3 and 4 actions bid; each earns its bid less the mean of all. Nobody may bid alike twice.
+
+    `where` says where masks stand: under `info` or `observation`, or `late`, in infos but not at the start. The agent
+    `c` leaves after `stay` steps; the others are truncated after 5.
+    """
+
+    metadata = {"name": "bidding", "render_modes": []}  # noqa: RUF012
+
+    def __init__(self, where: str = "info", stay: int = 5, short: bool = False) -> None:
+        self.where, self.stay, self.short = where, stay, short
+        self.possible_agents = ["a", "b", "c"]
+        self.agents: list[str] = []
+        self.numbers = {"a": 2, "b": 3, "c": 4}
+
+    def action_space(self, agent):
+        return spaces.Discrete(self.numbers[agent])
+
+    def observation_space(self, agent):
+        box = spaces.Box(-9, 9, (self.numbers[agent],))
+        mask = spaces.MultiBinary(self.numbers[agent])
+        return spaces.Dict({"observation": box, "action_mask": mask}) if self.where == "observation" else box
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.last, self.time = list(self.possible_agents), {}, 0
+        self.offset = np.random.default_rng(seed).integers(5)
+        return self._observe(), self._inform()
+
+    def mask(self, agent):
+        mask = np.arange(self.numbers[agent] - self.short) != self.last.get(agent, -1)
+        return mask.astype(np.int8)
+
+    def _observe(self):
+        seen = {agent: np.full(self.numbers[agent], self.offset - self.time, np.float32) for agent in self.agents}
+        if self.where == "observation":
+            return {agent: {"observation": one, "action_mask": self.mask(agent)} for agent, one in seen.items()}
+        return seen
+
+    def _inform(self):
+        given = self.where == "info" or (self.where == "late" and self.time > 0)
+        return {agent: {"action_mask": self.mask(agent)} if given else {} for agent in self.agents}
+
+    def step(self, actions):
+        assert set(actions) == set(self.agents), "those who have left must not act"
+        assert all(self.mask(agent)[action] for agent, action in actions.items() if not self.short), "illegal"
+        rewards = {agent: float(action) - np.mean(list(actions.values())) for agent, action in actions.items()}
+        self.time, self.last = self.time + 1, dict(actions)
+        leaves = {agent: agent == "c" and self.time == self.stay < 5 for agent in self.agents}
+        stops = dict.fromkeys(self.agents, self.time == 5)
+        seen, infos = self._observe(), self._inform()
+        self.agents = [agent for agent in self.agents if not (leaves[agent] or stops[agent])]
+        return seen, rewards, leaves, stops, infos
 
 
 class Forgetful(Guessing):

@@ -11,7 +11,11 @@ import pytest
 
 import toy_run
 from coverset.cli.main import run
-from fuzz_files import SEED, fuzz, make_study
+from coverset.pipeline.generate import GenerationJob, make_plan
+from coverset.runs.directory import RunDirectory
+from coverset.runs.storage import DamagedFile
+from fuzz_files import fuzz
+from fuzz_study import CHUNK, SEED, make_study
 
 FILES = 3_000
 MORE_FILES = 10_000
@@ -60,6 +64,11 @@ def study(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("study")
     make_study(root)
     return root
+
+
+def test_the_log_is_whole_before_it_is_mutated(study: Path) -> None:
+    job = GenerationJob(make_plan("matrix", **toy_run.SETTINGS), (0,))
+    assert RunDirectory(study / SEED).count_intact_rows(job.check_row) == CHUNK
 
 
 def test_mutated_files_end_in_one_sentence(study: Path, tmp_path: Path) -> None:
@@ -132,13 +141,10 @@ def test_what_is_no_file_is_not_waited_for(study: Path, tmp_path: Path, capsys, 
 
 @pytest.mark.parametrize("kind", ["pipe", "directory"])
 def test_a_log_that_is_no_file_is_named(study: Path, tmp_path: Path, kind) -> None:
-    from coverset.runs.directory import RunDirectory
-    from coverset.runs.storage import DamagedFile
-
     shutil.copytree(study / SEED, tmp_path / "run")
     log = RunDirectory(tmp_path / "run").metrics_path
     log.unlink()
     os.mkfifo(log) if kind == "pipe" else log.mkdir()
-    for read in (RunDirectory.rows, RunDirectory.count_intact_rows, lambda run: run.rewind(1, 1)):
+    for read in (RunDirectory.rows, lambda run: run.count_intact_rows(print), lambda run: run.rewind(1, 1)):
         with pytest.raises(DamagedFile, match=r"metrics\.jsonl must be a regular file"):
             read(RunDirectory(tmp_path / "run"))

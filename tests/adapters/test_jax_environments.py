@@ -21,10 +21,10 @@ BRIEF = {"total_steps": 64, "chunk_steps": 64, "envs_per_partner": 2, "rollout_l
 TINY = {"hidden_sizes": (4,), "memory_size": 4, "minibatches": 1}
 
 
-def pipeline(name: str, out: Path, monkeypatch) -> np.ndarray:
-    """Generate as the page says, which checks the contract, cross and train, all in small; the cross-play of that."""
+def pipeline(word: str, out: Path, monkeypatch) -> np.ndarray:
+    """Run the page's command that holds `word`, which checks the contract, and train, all in small; its cross-play."""
     monkeypatch.setattr("coverset.evaluation.summary.TRIALS", 2)
-    assert run([*pages.command("docs/how-to/integrations.md", name), *SMALL, "--out", str(out)]) == 0
+    assert run([*pages.command("docs/how-to/integrations.md", word), *SMALL, "--out", str(out)]) == 0
     (agent,) = coverset.train(out, **BRIEF, **TINY)
     assert agent["env_steps"] == 64
     return np.array(json.loads((out / "seed-0" / "summary.json").read_text())["cross_play"])
@@ -46,7 +46,7 @@ def test_jumanji_foraging_keeps_its_own_rules() -> None:
 
 
 def test_jumanji_foraging_is_trained_and_crossed(tmp_path: Path, monkeypatch) -> None:
-    returns = pipeline("coverset.adapters.jumanji:JumanjiForaging", tmp_path, monkeypatch)
+    returns = pipeline("size=6", tmp_path, monkeypatch)
     assert returns.shape == (2, 2)
     assert np.all((returns >= 0) & (returns <= 1))
 

@@ -70,6 +70,16 @@ def test_observations_are_those_of_our_environment() -> None:
     assert real.peer.players[0].position not in environment.cells
 
 
+def test_three_of_one_order_collect_everything_in_the_real_environment() -> None:
+    environment = Foraging(players=3, horizon=150)
+    agents = [Agent(heuristics(environment)["H5"], {}, seed) for seed in range(3)]
+    np.testing.assert_allclose(play(environment, agents, episodes=3), 1.0)
+    real = RealForaging(environment)
+    observations = real.reset(seed=1)
+    assert observations.shape == (3, environment.observation_size)
+    assert {int(level) for level in real.peer.field[real.peer.field > 0]} == {3}
+
+
 def test_a_trained_agent_earns_the_same_in_both(tmp_path: Path) -> None:
     """On a small field, with little training: an agent that is far from perfect, and so can differ."""
     parameters = {"size": 4, "cells": [[1, 1]], "num_objects": 1, "horizon": 15}

@@ -131,7 +131,7 @@ def by_hand(environment, seed: int, joint: np.ndarray) -> tuple[list, list, list
     for first, second in joint:
         seen, reward, terminated, truncated, _ = game.step({"seer": first + 1, "guesser": second + 1})
         observations.append(seen)
-        rewards.append(reward["seer"] + reward["guesser"])
+        rewards.append([reward["seer"], reward["guesser"]])
         ends.append((terminated["seer"], not terminated["seer"] and (truncated["seer"] or game.time >= 4)))
         if any(ends[-1]):
             break
@@ -139,7 +139,10 @@ def by_hand(environment, seed: int, joint: np.ndarray) -> tuple[list, list, list
     return vectors, rewards, ends
 
 
-@pytest.mark.parametrize("reward", ["mean", "sum"])
+COMBINED = {"by-agent": lambda rewards: rewards, "mean": lambda rewards: rewards.mean(1), "sum": lambda r: r.sum(1)}
+
+
+@pytest.mark.parametrize("reward", list(COMBINED))
 def test_side_by_side_they_play_the_episodes_that_they_would_play_alone(reward: str) -> None:
     environment = guessing(reward=reward)
     keys = jax.random.split(jax.random.key(1), (3, 4))
@@ -151,13 +154,12 @@ def test_side_by_side_they_play_the_episodes_that_they_would_play_alone(reward: 
         return reached.state, (jax.vmap(jax.vmap(environment.observe))(reached.state), *reached[1:])
 
     _, (observations, rewards, terminated, truncated) = jax.jit(lambda s: jax.lax.scan(step, s, joint))(states)
-    share = 0.5 if reward == "mean" else 1.0
     for cell in np.ndindex(3, 4):
         vectors, earned, ends = by_hand(environment, int(states.seed[cell]), np.asarray(joint)[(slice(None), *cell)])
         length = len(earned)
         at = (slice(length), *cell)
         np.testing.assert_array_equal(observations[at], vectors[1:])
-        np.testing.assert_allclose(rewards[at], share * np.array(earned))
+        np.testing.assert_allclose(rewards[at], COMBINED[reward](np.array(earned)))
         np.testing.assert_array_equal(np.stack([terminated[at], truncated[at]], axis=-1), ends)
         np.testing.assert_array_equal(rewards[(slice(length, None), *cell)], 0), "nothing is earned after the end"
 
@@ -205,12 +207,11 @@ def test_a_small_table_forgets_but_gives_the_same() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("parallel_games:Three", "must have two agents, got 3: a, b, c"),
         ("parallel_games:Continuous", "Actions of 'seer' must be Discrete, got Box"),
-        ("parallel_games:Masked", "Observations of 'seer' must be arrays, got Dict"),
-        ("parallel_games:no_environment", "must make a PettingZoo ParallelEnv, got object"),
+        ("parallel_games:Labelled", "Observations of 'seer' must be arrays, or dictionaries of .*, got Dict"),
+        ("parallel_games:no_environment", "must make a PettingZoo ParallelEnv or AECEnv, got object"),
         ("parallel_games:nobody", "must name an importable module:function"),
-        ("parallel_games:Homeless", "must have two agents, got 0: no possible_agents"),
+        ("parallel_games:Homeless", "must have two or more agents, got 0: no possible_agents"),
     ],
 )
 def test_what_cannot_be_adapted_is_named(name: str, message: str) -> None:
@@ -266,7 +267,7 @@ def test_an_environment_that_fails_while_training_is_named(tmp_path: Path, capsy
     monkeypatch.setattr(
         "coverset.pipeline.generate.check_environment", lambda *_, **__: None
     )  # it fails later than that
-    parameters = ["environment=parallel_games:Broken", "horizon=4", "fault=late"]
+    parameters = ["environment=parallel_games:Broken", "horizon=4", "reward=mean", "fault=late"]
     words = toy_run.words(minibatches=1, total_steps=4 * 80)
     assert run(["generate", FROM_PARALLEL, "--env-args", *parameters, *words, "--out", str(tmp_path)]) == 2
     told = "coverset: environment 'parallel_games:Broken' failed in step: RuntimeError: no move."
@@ -278,12 +279,12 @@ def test_an_environment_that_fails_while_training_is_named(tmp_path: Path, capsy
 def test_what_is_no_number_is_not_taken_for_chance() -> None:
     class Blind:
         def reset(self, seed: int) -> EpisodeStep:
-            return EpisodeStep(np.full((2, 1), np.nan))
+            return EpisodeStep(np.full((2, 1), np.nan), np.zeros(2), np.ones((2, 2), bool))
 
         def step(self, actions: np.ndarray) -> EpisodeStep:
-            return EpisodeStep(np.zeros((2, 1)), reward=np.nan)
+            return EpisodeStep(np.zeros((2, 1)), np.full(2, np.nan), np.ones((2, 2), bool))
 
-    check_reproducible("blind", Blind, (2, 2), steps=2)
+    check_reproducible("blind", Blind, steps=2)
 
 
 @pytest.mark.parametrize(
@@ -328,7 +329,7 @@ def test_lbforaging_trains_and_resumes_to_the_same_bytes(tmp_path: Path) -> None
 def test_a_speaker_and_a_listener_are_trained_and_measured(tmp_path: Path, monkeypatch) -> None:
     """Seats with other observations and other actions, from the package `mpe2`; the documented command in small."""
     monkeypatch.setattr("coverset.evaluation.summary.TRIALS", 4)
-    words = pages.command("docs/how-to/integrations.md", "coverset.adapters.pettingzoo:from_parallel")
+    words = pages.command("docs/how-to/integrations.md", "environment=mpe2.simple_speaker_listener_v4:parallel_env")
     small = toy_run.words(minibatches=1, total_steps=4 * 80)
     assert run([*words, *small, "--seeds", "0", "1", "--out", str(tmp_path)]) == 0
     summaries = [json.loads((tmp_path / f"seed-{seed}" / "summary.json").read_text()) for seed in (0, 1)]

@@ -16,6 +16,8 @@ from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population
 
 BATCHES, TRIALS = 40, 512
+ROUNDING = 1e-5
+"""What float32 sums of an episode may be off by, where returns do not vary."""
 
 
 def population(environment, size: int = 2) -> Population:
@@ -43,24 +45,56 @@ def test_time_is_in_the_state_where_it_matters(environment, states) -> None:
     assert enumerate_game(environment).num_states == states
 
 
+def solved_returns(environment, pairs: Population) -> np.ndarray:
+    """Exact undiscounted return of every pair."""
+    game = enumerate_game(environment)
+    first, second = (action_probabilities(policies, game, seat=seat) for seat, policies in enumerate(pairs))
+    return np.array([[evaluate_pair(game, row, column, discount=0.9).returns for column in second] for row in first])
+
+
+def simulate(key, environment, pairs: Population, batches: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean return of every pair over `batches * TRIALS` episodes, and its standard error."""
+    played = [
+        np.asarray(cross_play(batch, environment, *pairs, trials=TRIALS, discount=0.9).returns, np.float64)[..., 0]
+        for batch in jax.random.split(key, batches)
+    ]
+    sample = np.concatenate(played, axis=-1)
+    return sample.mean(axis=-1), sample.std(axis=-1) / sample.shape[-1] ** 0.5
+
+
+def find_wrong(environment, pairs: Population, exact: np.ndarray, mean: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """Which pairs' exact returns are beyond three standard errors of what was simulated.
+
+    Among the 52 pairs of this file, one is beyond by chance with a probability of up to 0.13. A pair that is beyond is
+    simulated again, independently and with ten times the episodes, and must then be within three standard errors.
+    """
+    beyond = np.abs(mean - exact) > 3 * error + ROUNDING
+    if beyond.any():
+        mean, error = simulate(jax.random.key(4), environment, pairs, 10 * BATCHES)
+        beyond &= np.abs(mean - exact) > 3 * error + ROUNDING
+    return beyond
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("environment", [environment for environment, _ in RIGHT], ids=name_of)
 def test_certified_returns_are_those_of_a_long_simulation(environment) -> None:
-    pairs, game = population(environment), enumerate_game(environment)
-    first, second = (action_probabilities(policies, game, seat=seat) for seat, policies in enumerate(pairs))
-    exact = [[evaluate_pair(game, row, column, discount=0.9).returns for column in second] for row in first]
-    played = [
-        np.asarray(cross_play(key, environment, *pairs, trials=TRIALS, discount=0.9).returns, np.float64)[..., 0]
-        for key in jax.random.split(jax.random.key(3), BATCHES)
-    ]
-    sample = np.concatenate(played, axis=-1)
-    error = sample.std(axis=-1) / (BATCHES * TRIALS) ** 0.5
-    difference = sample.mean(axis=-1) - np.array(exact)
-    # Of 52 pairs in all, one beyond three standard errors is no surprise; for a game as a whole it would be.
-    assert np.all(np.abs(difference) <= 4 * error + 1e-5)
-    assert abs(difference.mean()) <= 3 * np.sqrt((error**2).mean() / error.size) + 1e-5
+    pairs = population(environment)
+    exact = solved_returns(environment, pairs)
+    mean, error = simulate(jax.random.key(3), environment, pairs, BATCHES)
+    assert not find_wrong(environment, pairs, exact, mean, error).any()
+    assert abs((mean - exact).mean()) <= 3 * np.sqrt((error**2).mean() / error.size) + ROUNDING
     certificate = certify(environment, pairs, margin=0.1, discount=0.9, trials=5)
     assert np.allclose(certificate.undiscounted.pair_returns, exact)
+
+
+@pytest.mark.slow
+def test_a_second_simulation_tells_a_wrong_return_from_chance() -> None:
+    pairs = population(Lamps())
+    exact = solved_returns(Lamps(), pairs)
+    mean, error = simulate(jax.random.key(3), Lamps(), pairs, BATCHES)
+    off = np.array([[0.0, 4.0], [0.0, 0.0]]) * error
+    assert np.array_equal(find_wrong(Lamps(), pairs, exact + off, mean, error), off > 0)
+    assert not find_wrong(Lamps(), pairs, exact, exact + off, error).any()
 
 
 def test_play_that_does_not_fit_is_refused() -> None:

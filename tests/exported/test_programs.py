@@ -1,5 +1,10 @@
 """Programs that do anything but compute, or that may not end, are refused before they are compiled: real files."""
 
+import json
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import ClassVar
 
@@ -10,13 +15,13 @@ import pytest
 from jax import export, lax
 from jax._src import effects
 
-from coverset.exported import programs, sandbox
+from coverset.exported import archive, programs, sandbox
 from coverset.exported.file import ExportedPolicy, export_policy, load_exported
 from coverset.exported.programs import ProgramRefused
 from coverset.policy import Policy
 from coverset.runs.storage import DamagedFile
 from coverset.types import Percept
-from hostile_exports import Remembering, enclosed, entries, with_step, with_steps, write
+from hostile_exports import STEP, Remembering, compiled, enclosed, entries, with_step, with_steps, write
 
 CALLBACK = "xla_ffi_python_cpu_callback"
 CALL = f"%evil = stablehlo.custom_call @{CALLBACK}(%next) : (tensor<i32>) -> tensor<i32>"
@@ -176,9 +181,9 @@ class Busy(Policy):
         return {"carried": jnp.zeros(4), "steps": jnp.int32(0)}
 
     def act(self, key, percept, memory):
-        noise = jax.random.normal(key, (4,)) + jax.random.permutation(key, 4)
+        noise = jax.random.normal(key, (4,)) + jax.random.permutation(key, 4).astype(jnp.float32)
         total, _ = lax.scan(lambda carry, x: (carry + x, carry), 0.0, noise)
-        total = lax.fori_loop(0, 7, lambda turn, x: x * 0.5 + turn, total)
+        total = lax.fori_loop(0, 7, lambda turn, x: x * 0.5 + jnp.float32(turn), total)
         best = lax.top_k(memory["carried"] + jnp.sort(noise) + jax.scipy.special.erf(total), 2)[1][0]
         action = lax.switch(best, [lambda: 0, lambda: 1, lambda: 2, lambda: memory["steps"] % 3])
         return action, {"carried": memory["carried"].at[best].add(percept.reward), "steps": memory["steps"] + 1}
@@ -336,6 +341,56 @@ def test_a_reader_that_crashes_or_hangs_is_a_damaged_program(monkeypatch, tmp_pa
     monkeypatch.setattr(programs, "__file__", str(Path(__file__).with_name("nowhere.py")))
     with pytest.raises(ProgramRefused, match=r"step\.bin is damaged: reading ended with code 2"):
         sandbox.clean_programs({"step.bin": b"x"}, {"step.bin": ([], [])})
+
+
+def test_processors_take_no_memory_of_the_reader(monkeypatch, tmp_path: Path) -> None:
+    """NumPy's threads, one for each processor, would use up the limit where there are ten or more."""
+    script = tmp_path / "threads.py"
+    script.write_text("import json, os\nprint(json.dumps({'refused': os.environ['OPENBLAS_NUM_THREADS']}))")
+    monkeypatch.setattr(programs, "__file__", str(script))
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "64")
+    with pytest.raises(ProgramRefused, match=r"^1$"):
+        sandbox.clean_programs({"step.bin": b"x"}, {"step.bin": ([], [])})
+
+
+LAUNCHER = """
+import os, sys
+child = os.posix_spawn(sys.executable, [sys.executable, "-P", sys.argv[1]], os.environ)
+_, status, used = os.wait4(child, 0)
+print(used.ru_maxrss // 1024, file=sys.stderr)
+"""
+"""Linux counts the memory of whoever starts a process as the process's own, so a small one starts it."""
+MOST_MEGABYTES = 500
+
+
+def peak_megabytes(script: Path, part: bytes) -> int:
+    """The largest resident memory of the process that reads a program, libraries and all."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-E", "-c", LAUNCHER, script],
+        input=json.dumps([("step.bin", len(part), ([], []))]).encode() + b"\n" + part,
+        capture_output=True,
+        check=True,
+        env={**os.environ, **sandbox.ONE_THREAD},
+    )
+    return int(done.stderr.split()[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="measures as Linux does")
+def test_the_memory_of_a_reader_is_bounded(tmp_path: Path) -> None:
+    """Two million instructions in 30 MB, with the limit of time and without it. Prints megabytes and seconds."""
+    patient = tmp_path / "patient.py"
+    source = Path(programs.__file__).read_text()
+    patient.write_text(source.replace(f"READING_SECONDS = {programs.READING_SECONDS}", "READING_SECONDS = 30"))
+    assert patient.read_text() != source
+    many = "\n".join(f"%w{n} = stablehlo.iota dim = 0 : tensor<4xf32>" for n in range(2_000_000))
+    part = compiled(STEP.format(body=many, beside="", top=""))
+    assert 0.8 * archive.MAX_PROGRAM < len(part) <= archive.MAX_PROGRAM
+    for script in (Path(programs.__file__), patient):
+        start = time.monotonic()
+        peak = peak_megabytes(script, part)
+        print(f"{script.name}: {peak} MB, {time.monotonic() - start:.1f} s")
+        assert 100 < peak < MOST_MEGABYTES
 
 
 def test_honest_programs_of_all_kinds_pass_and_play_the_same(tmp_path: Path) -> None:

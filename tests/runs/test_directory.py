@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from coverset.pipeline.loop import seed_groups
 from coverset.reports.figures import save_figure
 from coverset.runs.directory import KEPT_CHECKPOINTS, RunDirectory, from_tensors, to_tensors, versions
-from coverset.runs.storage import DamagedFile, save_tensors
+from coverset.runs.storage import DamagedFile, check_fields, save_tensors
 
 CONFIG = {"env": "matrix", "settings": {"margin": 1.0, "hidden_sizes": (32, 32)}, "seed": 0, "versions": {"jax": "1"}}
 
@@ -199,6 +199,12 @@ def test_when_every_checkpoint_is_damaged_the_warning_says_from_where_it_goes_on
     assert "the start of the run" in warnings[0]
 
 
+def check_steps(number: int, row: dict) -> None:
+    check_fields("The row", row, env_steps=int)
+    if row["env_steps"] != 8 * number:
+        raise ValueError(f"Row {number} is another.")
+
+
 def test_going_back_forgets_later_rows_and_checkpoints_and_leftovers(directory: RunDirectory) -> None:
     directory.claim(CONFIG)
     for chunk in (1, 2, 3):
@@ -207,7 +213,7 @@ def test_going_back_forgets_later_rows_and_checkpoints_and_leftovers(directory: 
     with directory.metrics_path.open("ab") as file:
         file.write(b'{"chunk":4,"en')
     (directory.path / "checkpoints" / ".00000004.safetensors.77.tmp").write_text("half")
-    assert directory.count_intact_rows() == 3
+    assert directory.count_intact_rows(check_steps) == 3
     directory.rewind(2, 2)
     assert directory.metrics_path.read_bytes() == b'{"chunk":1,"env_steps":8}\n{"chunk":2,"env_steps":16}\n'
     assert entries(directory) == ["00000001.safetensors", "00000002.safetensors", "config.json", "metrics.jsonl"]
@@ -215,14 +221,16 @@ def test_going_back_forgets_later_rows_and_checkpoints_and_leftovers(directory: 
     assert directory.checkpoints() == [1, 2, 3]
 
 
-@pytest.mark.parametrize("line", ["garbage", "{}", '{"env_steps":NaN}', '{"env_steps":"8"}', "[" * 10_000])
+@pytest.mark.parametrize(
+    "line", ["garbage", "{}", '{"env_steps":NaN}', '{"env_steps":"16"}', '{"env_steps":8}', "[" * 10_000]
+)
 def test_a_line_that_is_no_row_counts_as_lost(line: str, directory: RunDirectory) -> None:
     directory.claim(CONFIG)
     directory.append_metrics({"chunk": 1, "env_steps": 8})
     with directory.metrics_path.open("a") as file:
         file.write(f"{line}\n")
     directory.append_metrics({"chunk": 3, "env_steps": 24})
-    assert directory.count_intact_rows() == 1
+    assert directory.count_intact_rows(check_steps) == 1
 
 
 def test_a_run_that_ended_before_the_checkpoint_keeps_its_fewer_rows(directory: RunDirectory) -> None:
@@ -230,7 +238,7 @@ def test_a_run_that_ended_before_the_checkpoint_keeps_its_fewer_rows(directory: 
     for chunk in (1, 2):
         directory.append_metrics({"chunk": chunk, "env_steps": 8 * chunk})
     directory.rewind(4, 2)
-    assert directory.count_intact_rows() == 2
+    assert directory.count_intact_rows(check_steps) == 2
     with pytest.raises(DamagedFile, match="holds 2 of the 3 rows"):
         directory.rewind(4, 3)
 

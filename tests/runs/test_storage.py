@@ -19,7 +19,7 @@ from coverset.runs.storage import (
     write_bytes,
     write_json,
 )
-from fuzz_files import with_checksum
+from fuzz_mutations import with_checksum
 
 TENSORS = {
     "weights": np.arange(6, dtype=np.float32).reshape(2, 3),

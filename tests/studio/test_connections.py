@@ -106,6 +106,64 @@ def test_too_many_waiting_connections_shut_nobody_out(tmp_path, kind):
             pytest.fail("The newest connection was closed before older ones.")
 
 
+class Tricklers(threading.Thread):
+    """Connections that send a byte of a request in turn, and are opened again as soon as they are closed."""
+
+    def __init__(self, studio: Served, start: bytes, count: int) -> None:
+        super().__init__(daemon=True)
+        self.studio, self.data = studio, start
+        self.connections = [self.open() for _ in range(count)]
+        self.closed = 0
+        self.ended = threading.Event()
+
+    def open(self) -> socket.socket:
+        connection = connect(self.studio, self.data)
+        connection.setblocking(False)
+        return connection
+
+    def run(self) -> None:
+        while not self.ended.wait(0.2):
+            for place, connection in enumerate(self.connections):
+                try:
+                    connection.send(b"a")
+                    if connection.recv(65536):
+                        continue
+                except BlockingIOError:
+                    continue
+                except OSError:
+                    pass
+                connection.close()
+                self.closed += 1
+                self.connections[place] = self.open()
+
+    def stop(self) -> None:
+        self.ended.set()
+        self.join()
+        for connection in self.connections:
+            connection.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["head", "body"])
+def test_six_hundred_trickling_connections_shut_nobody_out(tmp_path, kind):
+    """More than the studio keeps, with its own deadlines of 5 s, for 12 s. Prints how long honest requests took."""
+    with Served(tmp_path) as studio:
+        tricklers = Tricklers(studio, STARTS[kind], 600)
+        tricklers.start()
+        seconds, end = [], time.monotonic() + 12
+        while time.monotonic() < end:
+            began = time.monotonic()
+            assert studio.get("/api/engine").status == 200
+            seconds.append(time.monotonic() - began)
+            time.sleep(0.1)
+        tricklers.stop()
+    seconds.sort()
+    median, closed = seconds[len(seconds) // 2], tricklers.closed
+    print(f"{kind}: {len(seconds)} requests, median {median:.3f} s, longest {seconds[-1]:.3f} s, {closed} closed")
+    assert closed > 600, "each is closed at least once"
+    assert seconds[-1] < 3.0
+
+
 def test_a_connection_for_which_the_studio_is_at_work_is_left_alone(tmp_path):
     done = threading.Event()
     with Served(tmp_path, limits=ConnectionLimits(most_connections=4)) as studio, contextlib.ExitStack() as stack:

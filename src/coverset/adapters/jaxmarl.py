@@ -1,10 +1,14 @@
-"""Two-agent JaxMARL environments (Rutherford et al. 2024) with discrete actions, fully in JAX.
+"""JaxMARL environments (Rutherford et al. 2024) with discrete actions, fully in JAX.
 
-Needs the extra `coverset[jaxmarl]`. `overcooked` makes the layouts of Overcooked, by name.
+Needs the extra `coverset[jaxmarl]`. `from_jaxmarl` makes any of them by its name, `overcooked` the layouts of
+Overcooked; Hanabi is in `coverset.adapters.hanabi`.
 """
 
+import abc
+import inspect
 import sys
 import warnings
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,104 +17,182 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
-from coverset.checks import check_at_least, check_finite, check_one_of
+from coverset.adapters.conversion import (
+    BY_AGENT,
+    REWARDS,
+    combine_rewards,
+    describe_observations,
+    implicit_promotion,
+    stack_masks,
+    stack_observations,
+)
+from coverset.checks import check_at_least, check_finite, check_one_of, describe_exception
 from coverset.envs.base import Environment
 from coverset.envs.registry import call_named, import_named
-from coverset.types import Actions, Observations, Outcome, PRNGKey, PyTree
+from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, PyTree
 
 with redirect_stdout(sys.stderr):  # it prints when imported, and standard output may have to be JSON
+    from jaxmarl import make, registered_envs
     from jaxmarl.environments.multi_agent_env import MultiAgentEnv
 
-REWARDS = ("mean", "sum")
+NAMES = tuple(name for name in registered_envs if name != "jaxnav")
+"""JaxMARL's names that a file may hold. JaxNav can be told to unpickle a file: only its import path, which has to be
+trusted, makes it."""
+MaskMethod = Callable[[PyTree], dict[str, Array]]
+MASK_METHODS = ("get_avail_actions", "get_legal_moves")
+"""Methods that give the legal actions of every agent; Hanabi has the second, other games the first or none."""
 
 
 class JaxMarlState(NamedTuple):
-    """JaxMARL's own state, the observations of both agents, and the number of steps."""
+    """JaxMARL's own state, the observations of all agents, and the number of steps."""
 
     inner: PyTree
-    views: Float[Array, "2 d"]
+    views: Float[Array, "seats d"]
     time: Int[Array, ""]
 
 
+class JaxMarlGame(Environment):
+    """A JaxMARL environment as a coverset environment; subclasses say which one, in `make_game`.
+
+    Seat n is its n-th agent. Observations are flattened; shorter ones are padded with zeros. It is stepped without
+    JaxMARL's own reset at the end of an episode.
+    """
+
+    reward: str = BY_AGENT
+
+    @abc.abstractmethod
+    def make_game(self) -> Any:
+        """Make JaxMARL's environment; called once for equal adapters, and checked."""
+
+    @property
+    def observation_size(self) -> int:
+        return max(_inspect(self).sizes)
+
+    @property
+    def observation_shapes(self) -> tuple[tuple[int, ...], ...]:
+        return tuple((size,) for size in _inspect(self).sizes)
+
+    @property
+    def num_actions(self) -> tuple[int, ...]:
+        return _inspect(self).num_actions
+
+    def reset(self, key: PRNGKey) -> JaxMarlState:
+        with implicit_promotion():
+            observations, inner = self._game.reset(key)
+        return JaxMarlState(jax.tree.map(jnp.asarray, inner), self._stack(observations), jnp.int32(0))
+
+    def step(self, key: PRNGKey, state: JaxMarlState, actions: Actions) -> Outcome:
+        joint = dict(zip(self._game.agents, actions, strict=True))
+        with implicit_promotion():
+            observations, inner, rewards, dones, infos = self._game.step_env(key, state.inner, joint)
+        # A step may change dtypes, which a scan cannot carry.
+        inner = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), inner, state.inner)
+        after = JaxMarlState(inner, self._stack(observations), state.time + 1)
+        terminated, truncated = self._judge_end(jnp.asarray(dones["__all__"], bool), after.time)
+        return Outcome(after, combine_rewards(self.reward, self._rewards(rewards, infos)), terminated, truncated)
+
+    @property
+    def _game(self) -> MultiAgentEnv:
+        return _inspect(self).game
+
+    def _judge_end(self, done: Flag, time: Int[Array, ""]) -> tuple[Flag, Flag]:
+        """Whether the episode is terminated, and whether it is truncated.
+
+        JaxMARL does not report why an episode ends: an end at the horizon is taken for a time limit.
+        """
+        at_limit = time >= self.horizon
+        return done & ~at_limit, at_limit
+
+    def _rewards(self, rewards: dict[str, Array], infos: dict[str, Any]) -> Float[Array, "seats"]:
+        """Every seat's reward for a step, from what JaxMARL returns."""
+        del infos
+        return jnp.stack([jnp.asarray(rewards[agent], jnp.float32) for agent in self._game.agents])
+
+    def _stack(self, observations: dict[str, Array]) -> Observations:
+        return stack_observations([observations[agent] for agent in self._game.agents], self.observation_size)
+
+    def observe(self, state: JaxMarlState) -> Observations:
+        return state.views
+
+    def legal_actions(self, state: JaxMarlState) -> Bool[Array, "seats a"] | None:
+        find_masks = _inspect(self).find_masks
+        if find_masks is None:
+            return None
+        with implicit_promotion():
+            masks = find_masks(state.inner)
+        return stack_masks([masks[agent] for agent in self._game.agents], max(self.num_actions))
+
+    def render(self, state: JaxMarlState, seat: int | None = None) -> str:
+        """The step and what the seats observe, as numbers: JaxMARL renders images only."""
+        return describe_observations(int(state.time), np.asarray(state.views), _inspect(self).sizes, seat)
+
+
 @dataclass(frozen=True)
-class JaxMarl(Environment):
-    """A JaxMARL environment. Seat 0 is its first agent. Observations are flattened; the shorter is padded with zeros.
+class JaxMarl(JaxMarlGame):
+    """A JaxMARL environment by its name. Seat n is its n-th agent; shorter observations are padded with zeros.
 
     JaxMARL does not report why an episode ends: an end at `horizon` counts as truncated, an earlier one as terminated.
     """
 
     environment: str
-    """Import path of the function that makes the environment."""
+    """JaxMARL's name, such as `MPE_simple_spread_v3`, or import path of a function that makes the environment."""
     horizon: int
-    """Maximum number of steps; the environment's own time limit must not be longer."""
-    reward: str = "mean"
-    """The common reward: `mean` or `sum` of the two agents' rewards."""
+    """Maximum number of steps; the environment's own time limit must not be shorter."""
+    reward: str = BY_AGENT
+    """`by-agent` for each agent's own reward, `mean` or `sum` for one that is common to all."""
     shaping: float = 0.0
     """Weight of the shaped reward that some environments report; combined like the reward."""
     seats_swap: bool = False
-    """Whether the two agents are interchangeable: same actions, same rules, same initial states."""
+    """Whether the agents are interchangeable: same actions, same rules, same initial states."""
     arguments: tuple[tuple[str, Any], ...] = ()
-    """Keyword arguments of the function, as pairs."""
+    """Keyword arguments of the environment, as pairs."""
 
     def __post_init__(self) -> None:
         check_at_least("horizon", self.horizon, 1)
         check_finite("shaping", self.shaping)
         check_one_of("reward", self.reward, REWARDS)
-        _make_game(self)
-
-    @property
-    def observation_size(self) -> int:
-        spaces: list[Any] = [_make_game(self).observation_space(agent) for agent in _agents(self)]
-        return max(int(np.prod(space.shape)) for space in spaces)
-
-    @property
-    def num_actions(self) -> tuple[int, int]:
-        spaces: list[Any] = [_make_game(self).action_space(agent) for agent in _agents(self)]
-        return int(spaces[0].n), int(spaces[1].n)
+        _check_time_limit(self.environment, _inspect(self).game, self.horizon)
 
     @property
     def seats_alike(self) -> bool:
-        return self.seats_swap and self.num_actions[0] == self.num_actions[1]
+        return self.seats_swap and len(set(self.num_actions)) == 1
 
-    def reset(self, key: PRNGKey) -> JaxMarlState:
-        observations, inner = _make_game(self).reset(key)
-        return JaxMarlState(inner, self._flatten_observations(observations), jnp.int32(0))
+    def make_game(self) -> Any:
+        return _make_named(self.environment, dict(self.arguments))
 
-    def step(self, key: PRNGKey, state: JaxMarlState, actions: Actions) -> Outcome:
-        joint = dict(zip(_agents(self), actions, strict=True))
-        observations, inner, rewards, dones, infos = _make_game(self).step_env(key, state.inner, joint)
-        # A step may change dtypes, which a scan cannot carry.
-        inner = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), inner, state.inner)
-        time = state.time + 1
-        reward = self._common_reward(rewards)
-        if self.shaping:
-            reward += self.shaping * self._common_reward(infos["shaped_reward"])
-        at_limit = time >= self.horizon
-        done = jnp.asarray(dones["__all__"], bool)
-        after = JaxMarlState(inner, self._flatten_observations(observations), time)
-        return Outcome(after, reward, done & ~at_limit, at_limit)
+    def _rewards(self, rewards: dict[str, Array], infos: dict[str, Any]) -> Float[Array, "seats"]:
+        earned = super()._rewards(rewards, infos)
+        return earned + self.shaping * super()._rewards(infos["shaped_reward"], {}) if self.shaping else earned
 
-    def _common_reward(self, rewards: dict[str, Array]) -> Float[Array, ""]:
-        total = sum(jnp.asarray(rewards[agent], jnp.float32) for agent in _agents(self))
-        return jnp.asarray(total) * (0.5 if self.reward == "mean" else 1.0)
 
-    def _flatten_observations(self, observations: dict[str, Array]) -> Float[Array, "2 d"]:
-        vectors = [jnp.asarray(observations[agent], jnp.float32).reshape(-1) for agent in _agents(self)]
-        size = self.observation_size
-        return jnp.stack([jnp.pad(vector, (0, size - len(vector))) for vector in vectors])
+def from_jaxmarl(
+    environment: str,
+    horizon: int | None = None,
+    reward: str = BY_AGENT,
+    shaping: float = 0.0,
+    seats_swap: bool = False,
+    **arguments: Any,
+) -> JaxMarl:
+    """Wrap a JaxMARL environment as a coverset environment; see `JaxMarl`.
 
-    def observe(self, state: JaxMarlState) -> Observations:
-        return state.views
-
-    def render(self, state: JaxMarlState) -> str:
-        """The step, and how many entries of each observation are non-zero: JaxMARL renders images only."""
-        return f"step {int(state.time)}, non-zero observations: {np.count_nonzero(state.views, axis=1).tolist()}"
+    Args:
+      environment: JaxMARL's name, such as `MPE_simple_spread_v3`, or `module:function` that makes it.
+      horizon: steps until truncation; the environment's own time limit by default.
+      reward: `by-agent` for each agent's own reward, `mean` or `sum` for one that is common to all.
+      shaping: weight of the shaped reward that some environments report.
+      seats_swap: whether the agents are interchangeable.
+      **arguments: keyword arguments of the environment.
+    """
+    pairs = tuple(sorted(arguments.items()))
+    if horizon is None:
+        horizon = _find_time_limit(environment, _make_named(environment, arguments))
+    return JaxMarl(environment, horizon, reward, shaping, seats_swap, pairs)
 
 
 def overcooked(layout: str = "cramped_room", horizon: int = 400, shaping: float = 0.0) -> JaxMarl:
-    """Overcooked, version 1, on one of JaxMARL's layouts.
+    """Overcooked, version 1, on one of JaxMARL's layouts. Both players share one reward.
 
     Args:
       layout: such as `cramped_room`, `asymm_advantages`, `coord_ring`, `forced_coord` or `counter_circuit`.
@@ -118,7 +200,7 @@ def overcooked(layout: str = "cramped_room", horizon: int = 400, shaping: float 
       shaping: weight of the shaped reward for steps towards a soup, without which random pairs rarely earn a reward.
     """
     arguments = (("layout", layout), ("max_steps", horizon))
-    return JaxMarl(f"{__name__}:make_overcooked", horizon, shaping=shaping, arguments=arguments)
+    return JaxMarl(f"{__name__}:make_overcooked", horizon, "mean", shaping, arguments=arguments)
 
 
 def make_overcooked(layout: str, max_steps: int) -> MultiAgentEnv:
@@ -132,21 +214,88 @@ def make_overcooked(layout: str, max_steps: int) -> MultiAgentEnv:
         return Overcooked(layout=overcooked_layouts[layout], max_steps=max_steps)
 
 
+def _make_named(name: str, arguments: dict[str, Any]) -> Any:
+    """Make the environment that JaxMARL, or an import path, calls `name`."""
+    if ":" in name:
+        maker = import_named("environment", name)
+        return call_named("environment", name, maker, **arguments)
+    check_one_of("environment", name, NAMES)
+    return call_named("environment", name, make, name, **arguments)
+
+
+def _find_time_limit(name: str, game: Any) -> int:
+    limit = getattr(game, "max_steps", None)
+    if limit is None:
+        raise ValueError(f"horizon must be given for '{name}', which has no time limit of its own.")
+    return int(limit)
+
+
+def _check_time_limit(name: str, game: MultiAgentEnv, horizon: int) -> None:
+    """Raise if the environment stops before the horizon, where its time limit would count as the end of the game."""
+    limit = int(getattr(game, "max_steps", horizon))
+    if limit < horizon:
+        raise ValueError(f"horizon must be at most {limit}, the time limit with which '{name}' is made, got {horizon}.")
+
+
+class _Inspected(NamedTuple):
+    """JaxMARL's environment, and what it tells about its agents, in their order."""
+
+    game: MultiAgentEnv
+    num_actions: tuple[int, ...]
+    sizes: tuple[int, ...]
+    """Lengths of the flat observations."""
+    find_masks: MaskMethod | None
+
+
 @lru_cache(maxsize=64)
-def _make_game(adapter: JaxMarl) -> MultiAgentEnv:
-    """Make the environment, once per adapter; raises ValueError if it is unsupported."""
-    maker = import_named("environment", adapter.environment)
-    made = call_named("environment", adapter.environment, maker, **dict(adapter.arguments))
-    if not isinstance(made, MultiAgentEnv):
-        raise ValueError(f"'{adapter.environment}' must make a JaxMARL environment, got {type(made).__name__}.")
-    if len(made.agents) != 2:
-        raise ValueError(f"'{adapter.environment}' must have two agents, got {len(made.agents)}.")
-    for agent in made.agents:
-        if not hasattr(made.action_space(agent), "n"):
-            raise ValueError(f"Actions of '{agent}' must be Discrete, got {type(made.action_space(agent)).__name__}.")
-    return made
+def _inspect(adapter: JaxMarlGame) -> _Inspected:
+    """Make and inspect the environment, once for equal adapters; raises ValueError if it is unsupported."""
+    # Environments make arrays when they are made, which must not become part of a program that is being traced.
+    with jax.ensure_compile_time_eval(), implicit_promotion():
+        game = adapter.make_game()
+        name = getattr(adapter, "environment", type(adapter).__name__)
+        _check_game(name, game)
+        try:
+            return _inspect_agents(name, game)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"'{name}' must have an action space and an array as observation for each of its agents, "
+                f"but {describe_exception(error)}."
+            ) from error
 
 
-def _agents(adapter: JaxMarl) -> tuple[str, str]:
-    first, second = _make_game(adapter).agents
-    return first, second
+def _inspect_agents(name: str, game: MultiAgentEnv) -> _Inspected:
+    spaces: dict[str, Any] = {agent: game.action_space(agent) for agent in game.agents}
+    for agent, space in spaces.items():
+        if not hasattr(space, "n"):
+            raise ValueError(f"Actions of '{agent}' in '{name}' must be Discrete, got {type(space).__name__}.")
+    num_actions = {agent: int(space.n) for agent, space in spaces.items()}
+    observations, state = jax.eval_shape(game.reset, jax.random.key(0))
+    sizes = tuple(int(np.prod(observations[agent].shape)) for agent in game.agents)
+    find_masks = _find_mask_method(game)
+    if find_masks is not None:
+        _check_masks(jax.eval_shape(find_masks, state), num_actions)
+    return _Inspected(game, tuple(num_actions.values()), sizes, find_masks)
+
+
+def _check_game(name: str, game: Any) -> None:
+    if not isinstance(game, MultiAgentEnv):
+        raise ValueError(f"'{name}' must make a JaxMARL environment, got {type(game).__name__}.")
+    if len(game.agents) < 2:
+        raise ValueError(f"'{name}' must have two or more agents, got {len(game.agents)}.")
+
+
+def _find_mask_method(game: MultiAgentEnv) -> MaskMethod | None:
+    """The method that gives legal actions, if the environment has one; that of the base class raises."""
+    for name in MASK_METHODS:
+        found = inspect.getattr_static(type(game), name, None)
+        if found is not None and found is not inspect.getattr_static(MultiAgentEnv, name, None):
+            return getattr(game, name)
+    return None
+
+
+def _check_masks(masks: dict[str, Any], num_actions: dict[str, int]) -> None:
+    for agent, number in num_actions.items():
+        if masks[agent].shape != (number,):
+            got = list(masks[agent].shape)
+            raise ValueError(f"Legal actions of '{agent}' must be a vector of its {number} actions, got shape {got}.")

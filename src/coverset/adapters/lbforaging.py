@@ -18,18 +18,15 @@ from coverset.adhoc.saved import Agent
 from coverset.envs.foraging import NOT_COLLECTED, NOWHERE, Foraging, ForagingState
 from coverset.types import Observations
 
-OBJECT_LEVEL = 2
-"""Players have level 1, so an object needs both."""
-
 
 def make_lbforaging(environment: Foraging) -> ForagingEnv:
-    """Make an `lbforaging` environment with the parameters of a `Foraging` environment."""
+    """Make an `lbforaging` environment with the parameters of a `Foraging` environment: players have level 1."""
     return ForagingEnv(
-        players=2,
+        players=environment.players,
         min_player_level=1,
         max_player_level=1,
-        min_food_level=OBJECT_LEVEL,
-        max_food_level=OBJECT_LEVEL,
+        min_food_level=environment.level,
+        max_food_level=environment.level,
         field_size=(environment.size, environment.size),
         max_num_food=environment.num_objects,
         sight=environment.size,
@@ -41,9 +38,9 @@ def make_lbforaging(environment: Foraging) -> ForagingEnv:
 class StepResult(NamedTuple):
     """Result of a step of `lbforaging`."""
 
-    observations: Float[np.ndarray, "2 d"]
+    observations: Float[np.ndarray, "seats d"]
     reward: float
-    """The sum of both players' rewards, as in `Foraging`."""
+    """The sum of all players' rewards, as in `Foraging`."""
     over: bool
 
 
@@ -53,7 +50,7 @@ class RealForaging:
     def __init__(self, environment: Foraging) -> None:
         self.environment = environment
 
-    def reset(self, seed: int) -> Float[np.ndarray, "2 d"]:
+    def reset(self, seed: int) -> Float[np.ndarray, "seats d"]:
         """Start an episode in a new environment, because spawning in `lbforaging` depends on the previous episode."""
         self.peer = make_lbforaging(self.environment)
         self.peer._make_gym_obs = tuple  # skip its own observations, which are not used
@@ -68,7 +65,7 @@ class RealForaging:
         peer: Any = self.peer
         peer.field[:] = 0
         for cell in cells:
-            peer.field[cell] = OBJECT_LEVEL
+            peer.field[cell] = self.environment.level
         peer._food_spawned = peer.field.sum()
         for player in peer.players:
             player.position = None
@@ -80,7 +77,7 @@ class RealForaging:
         _, rewards, terminated, truncated, _ = self.peer.step([int(action) for action in actions])
         return StepResult(self._observations(), float(np.sum(rewards)), bool(terminated or truncated))
 
-    def _observations(self) -> Float[np.ndarray, "2 d"]:
+    def _observations(self) -> Float[np.ndarray, "seats d"]:
         missing = self.environment.num_objects - len(self.cells)
         there = [bool(self.peer.field[cell]) for cell in self.cells]
         state = ForagingState(
@@ -100,9 +97,9 @@ def _observe(environment: Foraging, state: ForagingState) -> Observations:
 
 
 def play(
-    environment: Foraging, agents: tuple[Agent, Agent], *, episodes: int, seed: int = 0
+    environment: Foraging, agents: Sequence[Agent], *, episodes: int, seed: int = 0
 ) -> Float[np.ndarray, "episodes"]:
-    """Returns of consecutive episodes of two agents in `lbforaging`; the agents keep their memory throughout."""
+    """Returns of consecutive episodes of agents, one per seat, in `lbforaging`; they keep their memory throughout."""
     real, returns, reward = RealForaging(environment), np.zeros(episodes), 0.0
     for episode in range(episodes):
         observations, starts, over = real.reset(seed + episode), True, False

@@ -1,11 +1,9 @@
-"""Adapters in both directions between coverset environments and PettingZoo parallel environments of two agents.
+"""Adapters in both directions between coverset environments and PettingZoo environments of two or more agents.
 
 Needs the extra `coverset[pettingzoo]`.
 """
 
-import math
 import operator
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -14,26 +12,29 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
-from gymnasium.spaces.utils import flatdim, flatten
-from jaxtyping import Array, Bool, Int, UInt
+from jaxtyping import Array, Bool, Float, Int, UInt
 from pettingzoo import ParallelEnv
 
-from coverset.adapters.replay import EpisodeCache, EpisodeStep, check_reproducible
-from coverset.checks import check_at_least, check_one_of, describe_exception
+from coverset.adapters.conversion import BY_AGENT, REWARDS, combine_rewards, describe_observations
+from coverset.adapters.parallel_episode import MASK, ParallelEpisode, Seats, as_parallel, inspect_seats
+from coverset.adapters.replay import EpisodeCache, check_reproducible
+from coverset.checks import check_at_least, check_one_of
 from coverset.envs.base import Environment
 from coverset.envs.registry import call_named, import_named
+from coverset.envs.seats import action_mask, rewards_by_seat
 from coverset.policies.host_calls import call_host
-from coverset.types import Actions, Observations, Outcome, PRNGKey
+from coverset.types import Actions, Observations, Outcome, PRNGKey, PyTree
 
-SEATS = ("seat_0", "seat_1")
-ARRAY_SPACES = (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete)
 LARGEST_SEED = 2**31 - 1
 PROBE_STEPS = 20
 """Steps of the episode that is played twice to check that an environment is reproducible."""
 
 
 class CoversetParallel(ParallelEnv[str, np.ndarray, Any]):
-    """A coverset environment as a PettingZoo parallel environment; its agents are `seat_0` and `seat_1`."""
+    """A coverset environment as a PettingZoo parallel environment; its agents are `seat_0`, `seat_1`, ...
+
+    In games with illegal actions, `action_mask` of an agent's info holds 1 for each legal one.
+    """
 
     metadata = {"name": "coverset", "render_modes": ["ansi"]}  # noqa: RUF012
 
@@ -42,14 +43,15 @@ class CoversetParallel(ParallelEnv[str, np.ndarray, Any]):
             check_one_of("render_mode", render_mode, self.metadata["render_modes"])
         self.environment = environment
         self.render_mode = render_mode
-        self.possible_agents = list(SEATS)
+        self.possible_agents = [f"seat_{number}" for number in range(environment.num_seats)]
         self.agents: list[str] = []
-        box = (-np.inf, np.inf, (environment.observation_size,), np.float32)
-        self.observation_spaces = {seat: spaces.Box(*box) for seat in SEATS}
-        actions = zip(SEATS, environment.num_actions, strict=True)
+        boxes = [spaces.Box(-np.inf, np.inf, (size,), np.float32) for size in _sizes(environment)]
+        self.observation_spaces = dict(zip(self.possible_agents, boxes, strict=True))
+        actions = zip(self.possible_agents, environment.num_actions, strict=True)
         self.action_spaces = {seat: spaces.Discrete(number) for seat, number in actions}
         self._key = jax.random.key(np.random.SeedSequence().generate_state(1)[0])
         self._state: Any = None
+        self._masks: dict[str, np.ndarray] = {}
 
     def observation_space(self, agent: str) -> spaces.Space:
         """The agent's observation space, the same object at every call."""
@@ -65,44 +67,57 @@ class CoversetParallel(ParallelEnv[str, np.ndarray, Any]):
         if seed is not None:
             self._key = jax.random.key(seed)
         self._key, key = jax.random.split(self._key)
-        self._state, observations = _compile(self.environment)[0](key)
-        self.agents = list(SEATS)
-        return self._by_seat(observations), {seat: {} for seat in SEATS}
+        self._state, view = _compile(self.environment)[0](key)
+        self.agents = list(self.possible_agents)
+        return self._observe(view), self._inform(view)
 
     def step(self, actions: dict[str, Any]) -> tuple[dict, dict, dict, dict, dict]:
-        """Play one joint action; both agents leave when the episode ends."""
+        """Play one joint action; all agents leave when the episode ends."""
         if not self.agents:
             raise ValueError("step needs a running episode: call reset first.")
         joint = self._check_actions(actions)
         self._key, key = jax.random.split(self._key)
-        outcome, observations = _compile(self.environment)[1](key, self._state, joint)
+        outcome, view = _compile(self.environment)[1](key, self._state, joint)
         self._state = outcome.state
         terminated, truncated = bool(outcome.terminated), bool(outcome.truncated)
         if terminated or truncated:
             self.agents = []
-        common = (float(outcome.reward), terminated, truncated)
-        rewards, terminations, truncations = (dict.fromkeys(SEATS, value) for value in common)
-        return self._by_seat(observations), rewards, terminations, truncations, {seat: {} for seat in SEATS}
+        earned = np.asarray(rewards_by_seat(self.environment, outcome.reward)).tolist()
+        rewards = dict(zip(self.possible_agents, earned, strict=True))
+        terminations, truncations = (dict.fromkeys(self.possible_agents, flag) for flag in (terminated, truncated))
+        return self._observe(view), rewards, terminations, truncations, self._inform(view)
 
     def _check_actions(self, actions: dict[str, Any]) -> Actions:
         """The actions in seat order; raises ValueError if they are invalid."""
-        if set(actions) != set(SEATS):
+        if set(actions) != set(self.possible_agents):
             got = ", ".join(map(str, actions)) or "none"
-            raise ValueError(f"actions must hold one action for each of {', '.join(SEATS)}, got {got}.")
-        numbers = []
-        for seat, count in zip(SEATS, self.environment.num_actions, strict=True):
-            try:
-                number = operator.index(actions[seat])
-            except TypeError:
-                number = -1
-            if not 0 <= number < count:
-                last = count - 1
-                raise ValueError(f"Action of '{seat}' must be a whole number from 0 to {last}, got {actions[seat]!r}.")
-            numbers.append(number)
-        return jnp.array(numbers, jnp.int32)
+            raise ValueError(f"actions must hold one action for each of {', '.join(self.possible_agents)}, got {got}.")
+        counts = zip(self.possible_agents, self.environment.num_actions, strict=True)
+        return jnp.array([self._check_action(seat, actions[seat], count) for seat, count in counts], jnp.int32)
 
-    def _by_seat(self, observations: Observations) -> dict[str, np.ndarray]:
-        return dict(zip(SEATS, np.asarray(observations), strict=True))
+    def _check_action(self, seat: str, action: Any, count: int) -> int:
+        try:
+            number = operator.index(action)
+        except TypeError:
+            number = -1
+        if not 0 <= number < count:
+            raise ValueError(f"Action of '{seat}' must be a whole number from 0 to {count - 1}, got {action!r}.")
+        if seat in self._masks and not self._masks[seat][number]:
+            legal = ", ".join(map(str, np.flatnonzero(self._masks[seat])))
+            raise ValueError(f"Action of '{seat}' must be legal, one of {legal}, got {number}.")
+        return number
+
+    def _observe(self, view: "_View") -> dict[str, np.ndarray]:
+        rows = zip(self.possible_agents, np.asarray(view.observations), _sizes(self.environment), strict=True)
+        return {seat: row[:size] for seat, row, size in rows}
+
+    def _inform(self, view: "_View") -> dict[str, dict[str, np.ndarray]]:
+        """The infos, and keep the masks that they hold."""
+        if view.mask is None:
+            return {seat: {} for seat in self.possible_agents}
+        rows = zip(self.possible_agents, np.asarray(view.mask), self.environment.num_actions, strict=True)
+        self._masks = {seat: row[:number].astype(np.int8) for seat, row, number in rows}
+        return {seat: {MASK: mask.copy()} for seat, mask in self._masks.items()}
 
     def render(self) -> str:
         """The state as text."""
@@ -114,17 +129,33 @@ class CoversetParallel(ParallelEnv[str, np.ndarray, Any]):
         """Do nothing: the environment holds no resources."""
 
 
+def _sizes(environment: Environment) -> list[int]:
+    """Lengths of the seats' observations without padding."""
+    return [int(np.prod(shape)) for shape in environment.observation_shapes]
+
+
+class _View(NamedTuple):
+    """What the seats are told about a state."""
+
+    observations: Observations
+    mask: Bool[Array, "seats a"] | None
+
+
 @lru_cache(maxsize=64)
 def _compile(environment: Environment) -> tuple[Any, Any]:
-    """Compiled reset and step that also return observations, once per environment."""
+    """Compiled reset and step that also return the seats' view, once per environment."""
+
+    def view(state: PyTree) -> _View:
+        mask = None if environment.legal_actions(state) is None else action_mask(environment, state)
+        return _View(environment.observe(state), mask)
 
     def reset(key):
         state = environment.reset(key)
-        return state, environment.observe(state)
+        return state, view(state)
 
     def step(key, state, actions):
         outcome = environment.step(key, state, actions)
-        return outcome, environment.observe(outcome.state)
+        return outcome, view(outcome.state)
 
     return jax.jit(reset), jax.jit(step)
 
@@ -138,7 +169,7 @@ class ReplayState(NamedTuple):
     """What determines the state of a host environment."""
 
     seed: UInt[Array, ""]
-    actions: Int[Array, "h 2"]
+    actions: Int[Array, "h seats"]
     """Joint actions so far, padded with zeros."""
     time: Int[Array, ""]
     over: Bool[Array, ""]
@@ -146,27 +177,30 @@ class ReplayState(NamedTuple):
 
 @dataclass(frozen=True)
 class FromParallel(Environment):
-    """A PettingZoo parallel environment of two agents with discrete actions and array observations.
+    """A PettingZoo environment of two or more agents with discrete actions and array observations.
 
-    Environments step sequentially in Python, which limits the speed of training. Seat 0 is the first of
-    `possible_agents`. Observations are flattened; the shorter one is padded with zeros. The episode ends when either
-    agent is done.
+    Environments step sequentially in Python, which limits the speed of training. Seat n is the n-th of
+    `possible_agents`. Observations are flattened; shorter ones are padded with zeros. Agents may leave before the end:
+    their seats then observe zeros, earn nothing and pass. The episode ends when all agents are done.
+
+    Parallel environments are played as they are. Environments whose agents act in turn (AEC) make one move per step,
+    and whoever waits has no legal action.
     """
 
     environment: str
     """`module:function` that makes the environment; it is called for every episode."""
     horizon: int
     """Steps until truncation, if the episode does not end earlier."""
-    reward: str = "mean"
-    """The common reward: `mean` or `sum` of the two agents' rewards."""
+    reward: str = BY_AGENT
+    """`by-agent` for each agent's own reward, `mean` or `sum` for one that is common to all."""
     seats_swap: bool = False
-    """Whether the two agents are interchangeable: same actions, same rules, same initial states."""
+    """Whether the agents are interchangeable: same actions, same rules, same initial states."""
     arguments: tuple[tuple[str, Any], ...] = ()
     """Keyword arguments of the function, as pairs."""
 
     def __post_init__(self) -> None:
         check_at_least("horizon", self.horizon, 1)
-        check_one_of("reward", self.reward, ("mean", "sum"))
+        check_one_of("reward", self.reward, REWARDS)
         if not isinstance(self.environment, str):
             got = type(self.environment).__name__
             raise ValueError(f"environment must be text, module:function that makes it, got an object of type {got}.")
@@ -179,198 +213,96 @@ class FromParallel(Environment):
 
     @property
     def observation_size(self) -> int:
-        return max(flatdim(space) for space in _inspect_seats(self).observations)
+        return max(_inspect(self).sizes)
 
     @property
-    def num_actions(self) -> tuple[int, int]:
-        first, second = _inspect_seats(self).actions
-        return int(first.n), int(second.n)
+    def observation_shapes(self) -> tuple[tuple[int, ...], ...]:
+        return tuple((size,) for size in _inspect(self).sizes)
+
+    @property
+    def num_actions(self) -> tuple[int, ...]:
+        return _inspect(self).num_actions
 
     @property
     def seats_alike(self) -> bool:
-        return self.seats_swap and self.num_actions[0] == self.num_actions[1]
+        return self.seats_swap and len(set(self.num_actions)) == 1
 
-    def make(self) -> Any:
-        """Make a new host environment; `_inspect_seats` checks that it is a ParallelEnv."""
+    def make(self) -> ParallelEnv:
+        """Make a new host environment."""
         maker = import_named("environment", self.environment)
-        return call_named("environment", self.environment, maker, **dict(self.arguments))
+        made = call_named("environment", self.environment, maker, **dict(self.arguments))
+        return as_parallel(self.environment, made)
 
     def reset(self, key: PRNGKey) -> ReplayState:
         seed = jax.random.bits(key, (), jnp.uint32) & jnp.uint32(LARGEST_SEED)
-        return ReplayState(seed, jnp.zeros((self.horizon, 2), jnp.int32), jnp.int32(0), jnp.bool_(False))
+        history = jnp.zeros((self.horizon, self.num_seats), jnp.int32)
+        return ReplayState(seed, history, jnp.int32(0), jnp.bool_(False))
 
     def step(self, key: PRNGKey, state: ReplayState, actions: Actions) -> Outcome:
         del key
         history = state.actions.at[state.time].set(actions.astype(jnp.int32), mode="drop")
         time = jnp.minimum(state.time + 1, self.horizon)
         flag = jax.ShapeDtypeStruct((), jnp.bool_)
-        wanted = (jax.ShapeDtypeStruct((), jnp.float32), flag, flag)
+        shape = (self.num_seats,) if self.reward == BY_AGENT else ()
+        wanted = (jax.ShapeDtypeStruct(shape, jnp.float32), flag, flag)
         reward, terminated, ended = call_host(self._step_on_host, wanted, state.seed, history, time, state.over)
         truncated = (ended | (time >= self.horizon)) & ~terminated
         return Outcome(ReplayState(state.seed, history, time, terminated | truncated), reward, terminated, truncated)
 
-    def _step_on_host(self, seed: Any, actions: np.ndarray, time: Any, over: Any) -> tuple[float, bool, bool]:
+    def _step_on_host(
+        self, seed: Any, actions: np.ndarray, time: Any, over: Any
+    ) -> tuple[Float[np.ndarray | np.floating, "..."], bool, bool]:
         """Reward of the last of `time` actions, and whether it terminated or truncated the episode."""
         if over:  # a batch continues until its longest episode ends
-            return 0.0, False, True
+            return combine_rewards(self.reward, np.zeros(self.num_seats)), False, True
         step = _episode_cache(self).find_step(int(seed), actions[: int(time)])
-        return step.reward, step.terminated, step.truncated
+        return combine_rewards(self.reward, step.rewards), step.terminated, step.truncated
 
     def observe(self, state: ReplayState) -> Observations:
-        wanted = jax.ShapeDtypeStruct((2, self.observation_size), jnp.float32)
+        wanted = jax.ShapeDtypeStruct((self.num_seats, self.observation_size), jnp.float32)
         return call_host(self._observe_on_host, wanted, state.seed, state.actions, state.time)
 
     def _observe_on_host(self, seed: Any, actions: np.ndarray, time: Any) -> np.ndarray:
         return _episode_cache(self).find_step(int(seed), actions[: int(time)]).observations
 
-    def render(self, state: ReplayState) -> str:
-        """The step and the observations."""
-        observations = np.array2string(np.asarray(self.observe(state)), precision=3, suppress_small=True)
-        return f"step {int(state.time)}\n{observations}"
+    def legal_actions(self, state: ReplayState) -> Bool[Array, "seats a"] | None:
+        if not _inspect(self).masked:
+            return None
+        wanted = jax.ShapeDtypeStruct((self.num_seats, max(self.num_actions)), jnp.bool_)
+        return call_host(self._mask_on_host, wanted, state.seed, state.actions, state.time)
+
+    def _mask_on_host(self, seed: Any, actions: np.ndarray, time: Any) -> np.ndarray:
+        return _episode_cache(self).find_step(int(seed), actions[: int(time)]).legal
+
+    def render(self, state: ReplayState, seat: int | None = None) -> str:
+        """The step and what the seats observe, as numbers."""
+        return describe_observations(int(state.time), np.asarray(self.observe(state)), _inspect(self).sizes, seat)
 
 
 def from_parallel(
-    environment: str, horizon: int, reward: str = "mean", seats_swap: bool = False, **arguments: Any
+    environment: str, horizon: int, reward: str = BY_AGENT, seats_swap: bool = False, **arguments: Any
 ) -> FromParallel:
-    """Wrap a PettingZoo parallel environment of two agents as a coverset environment; see `FromParallel`.
+    """Wrap a PettingZoo environment of two or more agents as a coverset environment; see `FromParallel`.
 
     Args:
-      environment: `module:function` that makes it, such as `mpe2.simple_speaker_listener_v4:parallel_env`.
+      environment: `module:function` that makes it, such as `mpe2.simple_spread_v3:parallel_env`.
       horizon: steps until truncation, if the episode does not end earlier.
-      reward: `mean` or `sum` of the two agents' rewards.
-      seats_swap: whether the two agents are interchangeable.
+      reward: `by-agent` for each agent's own reward, `mean` or `sum` for one that is common to all.
+      seats_swap: whether the agents are interchangeable.
       **arguments: keyword arguments of the function.
     """
     return FromParallel(environment, horizon, reward, seats_swap, tuple(sorted(arguments.items())))
 
 
-class _SeatSpaces(NamedTuple):
-    agents: tuple[str, str]
-    actions: tuple[spaces.Discrete, spaces.Discrete]
-    observations: tuple[spaces.Space, spaces.Space]
-
-
 @lru_cache(maxsize=64)
-def _inspect_seats(adapter: FromParallel) -> _SeatSpaces:
+def _inspect(adapter: FromParallel) -> Seats:
     """Agents and spaces of the environment; raises ValueError if it is unsupported."""
-    made, name = adapter.make(), adapter.environment
-    if not isinstance(made, ParallelEnv):
-        raise ValueError(f"'{name}' must make a PettingZoo ParallelEnv, got {type(made).__name__}.")
-    agents = list(getattr(made, "possible_agents", ()))
-    if len(agents) != 2:
-        listed = ", ".join(map(str, agents)) or "no possible_agents"
-        raise ValueError(f"'{name}' must have two agents, got {len(agents)}: {listed}.")
-    actions = tuple(_call_method(name, made, "action_space", agent) for agent in agents)
-    observations = tuple(_call_method(name, made, "observation_space", agent) for agent in agents)
-    for agent, acts, sees in zip(agents, actions, observations, strict=True):
-        if not isinstance(acts, spaces.Discrete):
-            raise ValueError(f"Actions of '{agent}' must be Discrete, got {acts}.")
-        if not isinstance(sees, ARRAY_SPACES):
-            raise ValueError(f"Observations of '{agent}' must be arrays, got {sees}.")
-    _call_method(name, made, "close")
-    return _SeatSpaces((agents[0], agents[1]), actions, observations)
-
-
-def _call_method(name: str, made: Any, method: str, *arguments: Any, **named: Any) -> Any:
-    """Call a method of a third-party environment; raises ValueError that names both if it fails."""
-    try:
-        return getattr(made, method)(*arguments, **named)
-    except Exception as error:
-        raise ValueError(f"environment '{name}' failed in {method}: {describe_exception(error)}.") from error
+    return inspect_seats(adapter.environment, adapter.make())
 
 
 @lru_cache(maxsize=64)
 def _episode_cache(adapter: FromParallel) -> EpisodeCache:
     """The adapter's cache of running episodes, which affects speed but never results."""
-    check_reproducible(adapter.environment, lambda: _ParallelEpisode(adapter), adapter.num_actions, PROBE_STEPS)
-    return EpisodeCache(lambda: _ParallelEpisode(adapter))
-
-
-class _ParallelEpisode:
-    """One episode of a parallel environment by seats; raises ValueError on values outside its spaces."""
-
-    def __init__(self, adapter: FromParallel) -> None:
-        self.name = adapter.environment
-        self.seats = _inspect_seats(adapter)
-        self.size = adapter.observation_size
-        self.share = 0.5 if adapter.reward == "mean" else 1.0
-        self.environment = adapter.make()
-
-    def reset(self, seed: int) -> EpisodeStep:
-        observations, _ = self._check_count("reset", 2, _call_method(self.name, self.environment, "reset", seed=seed))
-        return EpisodeStep(self._flatten_observations("reset", observations))
-
-    def step(self, actions: np.ndarray) -> EpisodeStep:
-        numbered = zip(self.seats.agents, self.seats.actions, actions, strict=True)
-        joint = {agent: int(space.start) + int(action) for agent, space, action in numbered}
-        given = self._check_count("step", 5, _call_method(self.name, self.environment, "step", joint))
-        terminated = any(self._by_seat("step", "a termination", given[2]))
-        truncated = any(self._by_seat("step", "a truncation", given[3]))
-        step = EpisodeStep(
-            observations=self._flatten_observations("step", given[0]),
-            reward=self.share * sum(self._check_rewards(given[1])),
-            terminated=terminated,
-            truncated=truncated and not terminated,
-        )
-        if step.over:
-            _call_method(self.name, self.environment, "close")
-        return step
-
-    def _make_error(self, method: str, wanted: str, got: str) -> ValueError:
-        sentence = f"environment '{self.name}' must return {wanted} from {method}, {got}."
-        return ValueError(" ".join(sentence.split()))
-
-    def _check_count(self, method: str, number: int, given: Any) -> tuple[Any, ...]:
-        if not isinstance(given, tuple | list) or len(given) != number:
-            got = len(given) if isinstance(given, tuple | list) else type(given).__name__
-            raise self._make_error(method, f"{number} values", f"got {got}")
-        return tuple(given)
-
-    def _by_seat(self, method: str, what: str, given: Any) -> list[Any]:
-        """The values of the two agents in a dictionary."""
-        for agent in self.seats.agents:
-            if not isinstance(given, Mapping):
-                raise self._make_error(method, f"{what} for agent '{agent}'", f"got {type(given).__name__} for a dict")
-            if agent not in given:
-                listed = ", ".join(map(str, given)) or "no agent"
-                raise self._make_error(method, f"{what} for agent '{agent}'", f"got one for {listed}")
-        return [given[agent] for agent in self.seats.agents]
-
-    def _check_rewards(self, given: Any) -> list[float]:
-        rewards = []
-        for agent, reward in zip(self.seats.agents, self._by_seat("step", "a reward", given), strict=True):
-            try:
-                rewards.append(float(reward))
-            except (TypeError, ValueError):
-                rewards.append(math.nan)
-            if not math.isfinite(rewards[-1]):
-                raise self._make_error("step", f"a finite reward for agent '{agent}'", f"got {reward!r}")
-        return rewards
-
-    def _flatten_observations(self, method: str, given: Any) -> np.ndarray:
-        vectors = np.zeros((2, self.size), np.float32)
-        for seat, observation in enumerate(self._by_seat(method, "an observation", given)):
-            vector = self._flatten_observation(method, seat, observation)
-            vectors[seat, : len(vector)] = vector
-        return vectors
-
-    def _flatten_observation(self, method: str, seat: int, observation: Any) -> np.ndarray:
-        """One agent's observation, flattened."""
-        space, whose = self.seats.observations[seat], f"for agent '{self.seats.agents[seat]}'"
-        numbered = isinstance(space, spaces.Discrete | spaces.MultiDiscrete)
-        if numbered and not space.contains(observation):  # `flatten` accepts negative indices
-            raise self._make_error(method, f"an observation {whose} in {space}", f"got {observation!r}")
-        try:
-            with np.errstate(invalid="raise", over="raise"):
-                vector = np.asarray(flatten(space, observation), np.float32)
-        except Exception as error:  # numpy may raise anything here
-            raise self._make_error(
-                method, f"an observation {whose} in {space}", f"but {describe_exception(error)}"
-            ) from error
-        if len(vector) != flatdim(space):
-            wanted = f"an observation of {flatdim(space)} numbers, as in its space, {whose}"
-            raise self._make_error(method, wanted, f"got {len(vector)}")
-        if not np.isfinite(vector).all():
-            got = vector[~np.isfinite(vector)][0]
-            raise self._make_error(method, f"an observation of finite numbers {whose}", f"got {got}")
-        return vector
+    seats = _inspect(adapter)
+    check_reproducible(adapter.environment, lambda: ParallelEpisode(seats, adapter.make()), PROBE_STEPS)
+    return EpisodeCache(lambda: ParallelEpisode(seats, adapter.make()))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 CAPACITY = 2**15
 """Maximum number of cached episodes. The least recently used are evicted first, and replayed if needed again."""
@@ -26,8 +26,10 @@ PROBE_SEED = 1
 class EpisodeStep(NamedTuple):
     """Result of the last step of an episode, or of its reset."""
 
-    observations: Float[np.ndarray, "2 d"]
-    reward: float = 0.0
+    observations: Float[np.ndarray, "seats d"]
+    rewards: Float[np.ndarray, "seats"]
+    legal: Bool[np.ndarray, "seats a"]
+    """Actions that each seat may choose; none for a seat that has to pass."""
     terminated: bool = False
     truncated: bool = False
 
@@ -37,13 +39,13 @@ class EpisodeStep(NamedTuple):
 
 
 class HostEpisode(Protocol):
-    """A two-player host environment that plays one episode."""
+    """A host environment that plays one episode."""
 
     def reset(self, seed: int) -> EpisodeStep:
         """Start the episode."""
         ...
 
-    def step(self, actions: Int[np.ndarray, "2"]) -> EpisodeStep:
+    def step(self, actions: Int[np.ndarray, "seats"]) -> EpisodeStep:
         """Play one joint action; never called after the end."""
         ...
 
@@ -65,12 +67,12 @@ class EpisodeCache:
         self._entries: OrderedDict[tuple[int, bytes], _Entry] = OrderedDict()
         self._lock = threading.Lock()
 
-    def find_step(self, seed: int, actions: Int[np.ndarray, "t 2"]) -> EpisodeStep:
+    def find_step(self, seed: int, actions: Int[np.ndarray, "t seats"]) -> EpisodeStep:
         """The last step of the episode with this seed after `actions`; actions after its end have no effect."""
         with self._lock:
             return self._find_entry(seed, np.ascontiguousarray(actions)).last
 
-    def _find_entry(self, seed: int, actions: Int[np.ndarray, "t 2"]) -> _Entry:
+    def _find_entry(self, seed: int, actions: Int[np.ndarray, "t seats"]) -> _Entry:
         key = (seed, actions.tobytes())
         entry = self._entries.get(key)
         if entry is None:
@@ -81,7 +83,7 @@ class EpisodeCache:
         self._entries.move_to_end(key)
         return entry
 
-    def _play(self, seed: int, actions: Int[np.ndarray, "t 2"]) -> _Entry:
+    def _play(self, seed: int, actions: Int[np.ndarray, "t seats"]) -> _Entry:
         """Advance the cached environment that has played all but the last action, or else a new one."""
         if not len(actions):
             return self._start(seed)
@@ -99,17 +101,16 @@ class EpisodeCache:
         return _Entry(episode, episode.reset(seed))
 
 
-def _advance(entry: _Entry, actions: Int[np.ndarray, "2"]) -> _Entry:
+def _advance(entry: _Entry, actions: Int[np.ndarray, "seats"]) -> _Entry:
     if entry.episode is None:
-        return _Entry(None, entry.last._replace(reward=0.0))
+        return _Entry(None, entry.last._replace(rewards=np.zeros_like(entry.last.rewards)))
     step = entry.episode.step(actions)
     return _Entry(None if step.over else entry.episode, step)
 
 
-def check_reproducible(name: str, make: Callable[[], HostEpisode], num_actions: tuple[int, int], steps: int) -> None:
-    """Raise ValueError unless two new environments play the same episode, with the same random actions."""
-    actions = np.random.default_rng(0).integers(0, num_actions, (steps, 2))
-    twice = zip(_play_probe(make, actions), _play_probe(make, actions), strict=False)
+def check_reproducible(name: str, make: Callable[[], HostEpisode], steps: int) -> None:
+    """Raise ValueError unless two new environments play the same episode, with the same random legal actions."""
+    twice = zip(_play_probe(make, steps), _play_probe(make, steps), strict=False)
     for step, (one, other) in enumerate(twice):
         if not all(np.array_equal(*parts, equal_nan=True) for parts in zip(one, other, strict=True)):
             raise ValueError(
@@ -118,12 +119,17 @@ def check_reproducible(name: str, make: Callable[[], HostEpisode], num_actions: 
             )
 
 
-def _play_probe(make: Callable[[], HostEpisode], actions: Int[np.ndarray, "t 2"]) -> Iterator[EpisodeStep]:
-    episode = make()
+def _play_probe(make: Callable[[], HostEpisode], steps: int) -> Iterator[EpisodeStep]:
+    episode, random = make(), np.random.default_rng(0)
     step = episode.reset(PROBE_SEED)
     yield step
-    for joint in actions:
+    for _ in range(steps):
         if step.over:
             return
-        step = episode.step(joint)
+        step = episode.step(_draw_legal(random, step.legal))
         yield step
+
+
+def _draw_legal(random: np.random.Generator, legal: Bool[np.ndarray, "seats a"]) -> Int[np.ndarray, "seats"]:
+    """A random legal action for each seat; 0 for those that have none."""
+    return np.where(legal, random.random(legal.shape), -1.0).argmax(axis=1)

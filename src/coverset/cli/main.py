@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
+from coverset.cli.interrupts import leave_on_signals
 from coverset.cli.shared import BAD_INPUT, IN_USE
 
 COMMANDS = {
@@ -44,7 +45,7 @@ HOST_CALL_ERROR = "CpuCallback error"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point of the `coverset` program. `module:function` names may refer to the current directory."""
+    """Run the command of the `coverset` program. `module:function` names may refer to the current directory."""
     sys.path.append(os.getcwd())
     code = run(list(sys.argv[1:] if arguments is None else arguments))
     for signum in (signal.SIGINT, signal.SIGTERM):  # a late signal must not cause a traceback
@@ -65,7 +66,9 @@ def run(arguments: list[str]) -> int:
     # Exceptions of third-party code in callbacks are reported in one sentence below; JAX would also log a traceback.
     logging.getLogger("jax._src.callback").setLevel(logging.CRITICAL)
     try:
-        return _import_command(arguments[0])(arguments[1:])
+        with leave_on_signals(_describe_interrupt(arguments[0])):
+            command = _import_command(arguments[0])
+        return command(arguments[1:])
     except (ValueError, TypeError, OSError) as error:
         print(f"coverset: {_format_error(error)}", file=sys.stderr)
         return IN_USE if _is_in_use(error) else BAD_INPUT
@@ -75,9 +78,12 @@ def run(arguments: list[str]) -> int:
         print(f"coverset: {str(error).splitlines()[-1].partition(': ')[2]}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt as interrupt:
-        advice = "; repeat the command with --resume to continue" if arguments[0] in RESUMABLE else ""
-        print(f"coverset: interrupted{advice}.", file=sys.stderr)
+        print(f"coverset: {_describe_interrupt(arguments[0])}", file=sys.stderr)
         return 128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)
+
+
+def _describe_interrupt(command: str) -> str:
+    return f"interrupted{'; repeat the command with --resume to continue' if command in RESUMABLE else ''}."
 
 
 def _format_usage() -> str:
@@ -85,7 +91,10 @@ def _format_usage() -> str:
 
 
 def _import_command(name: str) -> Callable[[list[str]], int]:
-    """The command's entry point, imported on use, so that `--help` does not wait for JAX."""
+    """The command's entry point, imported on use, so that `coverset --help` does not wait for JAX.
+
+    `generate --help` and `train --help` do: they show the settings of a method or learner, fields of a class in JAX.
+    """
     from coverset.checks import check_one_of
 
     check_one_of("command", name, COMMANDS)

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from coverset.cli.interrupts import leave_on_signals
+
 FAILED, BAD_INPUT, IN_USE = 1, 2, 3
 """Exit codes: a part failed; user error; in use by another process. Stopped: 128 + the signal."""
 MAX_SEEDS = 10_000
@@ -17,7 +19,8 @@ MAX_RANGE_LENGTH = 100
 
 def enable_compilation_cache() -> None:
     """Cache compiled programs in the user's cache directory, so that later starts are fast."""
-    import jax
+    with leave_on_signals():
+        import jax
     from platformdirs import user_cache_path
 
     if jax.config.jax_compilation_cache_dir is None:  # pyright: ignore[reportAttributeAccessIssue]

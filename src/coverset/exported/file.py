@@ -194,7 +194,8 @@ class ExportedPolicy(Policy):
         return self.start
 
     def act(self, key: PRNGKey, percept: Percept, memory: PyTree) -> tuple[Int[Array, ""], PyTree]:
-        one = jax.tree.map(lambda x: x[None], (key, *percept, memory))
+        seen = (percept.observation, percept.reward, percept.first)
+        one = jax.tree.map(lambda x: x[None], (key, *seen, memory))
         return jax.tree.map(lambda x: x[0], self.programs.step(*one))
 
 

@@ -33,8 +33,8 @@ MAX_DEPTH = 32
 """Nested regions and calls."""
 MAX_ITERATIONS = 1_000_000
 """Iterations of a loop; the operations of all iterations count."""
-MEMORY_LIMIT = 448 << 20
-"""Bytes that the script may allocate."""
+MEMORY_LIMIT = 384 << 20
+"""Bytes that the script may allocate; the largest programs that are allowed take 320 MB. Libraries add 120 MB."""
 SECONDS_LIMIT = 30
 """Limit of the script's wall-clock time, on a machine that may be busy."""
 READING_SECONDS = 0.6

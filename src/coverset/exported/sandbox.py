@@ -1,6 +1,7 @@
 """Parse programs from files in a separate process, which may crash, run out of memory or time out."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -8,6 +9,8 @@ import sys
 from coverset.exported import programs
 from coverset.exported.programs import READING_SECONDS, SECONDS_LIMIT, ProgramRefused
 
+ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""For NumPy, which jaxlib imports: 40 MB of the limit of memory would go to a thread for each processor."""
 Signature = tuple[list[tuple[str, str]], list[tuple[str, str]]]
 
 
@@ -21,7 +24,14 @@ def clean_programs(parts: dict[str, bytes], wanted: dict[str, Signature]) -> dic
     command = [sys.executable, "-P", programs.__file__]
     given = json.dumps(request).encode() + b"\n" + b"".join(parts.values())
     try:
-        done = subprocess.run(command, input=given, capture_output=True, timeout=SECONDS_LIMIT, check=False)
+        done = subprocess.run(
+            command,
+            input=given,
+            capture_output=True,
+            timeout=SECONDS_LIMIT,
+            check=False,
+            env={**os.environ, **ONE_THREAD},
+        )
     except subprocess.TimeoutExpired as error:
         raise ProgramRefused(f"{' or '.join(parts)} takes more than {SECONDS_LIMIT} s to read") from error
     if done.returncode == -getattr(signal, "SIGPROF", 0):

@@ -6,7 +6,6 @@ DIR/seed-0/config.json        everything needed to repeat the run
            policies.safetensors, summary.json, figures/    written at the end
 """
 
-import itertools
 import math
 import os
 import platform
@@ -228,12 +227,23 @@ class RunDirectory:
             check_fields(f"{self.metrics_path}, line {number},", row, chunk=int)
         return rows
 
-    def count_intact_rows(self) -> int:
-        """Count the rows of the log before the first that is incomplete or invalid."""
+    def count_intact_rows(self, check: Callable[[int, dict[str, Any]], None]) -> int:
+        """Count the rows of the log before the first that is incomplete or invalid.
+
+        Args:
+          check: raises ValueError unless its second argument is the row of this number, counted from 1.
+        """
         if not self.metrics_path.exists():
             return 0
         lines = read_bytes(self.metrics_path, MAX_LOG_BYTES).splitlines(keepends=True)
-        return sum(1 for _ in itertools.takewhile(lambda line: _is_row(line, self.metrics_path), lines))
+        for number, line in enumerate(lines, start=1):
+            try:
+                check(number, parse_row(line, self.metrics_path, number))
+            except ValueError:
+                return number - 1
+            if not line.endswith(b"\n"):
+                return number - 1
+        return len(lines)
 
     def rewind(self, chunk: int, rows: int) -> None:
         """Delete the log rows and checkpoints written after the checkpoint from which training resumes.
@@ -312,15 +322,6 @@ def _name_file_in_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-def _is_row(line: bytes, path: Path) -> bool:
-    """Whether a line of the log is complete and a row."""
-    try:
-        check_fields(path, parse_row(line, path, 1), env_steps=int)
-    except DamagedFile:
-        return False
-    return line.endswith(b"\n")
 
 
 def remove_created(paths: Sequence[Path]) -> None:

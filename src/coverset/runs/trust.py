@@ -36,6 +36,8 @@ MAX_NAME_CHARACTERS = 200
 
 OWN_ENVIRONMENTS = frozenset(
     {
+        "coverset.adapters.hanabi:Hanabi",
+        "coverset.adapters.hanabi:mini_hanabi",
         "coverset.adapters.jaxmarl:overcooked",
         "coverset.adapters.jumanji:JumanjiForaging",
         "coverset.envs.foraging.dynamics:Foraging",
@@ -54,6 +56,7 @@ OWN_ENVIRONMENTS = frozenset(
 ADAPTERS = frozenset(
     {
         "coverset.adapters.jaxmarl:JaxMarl",
+        "coverset.adapters.jaxmarl:from_jaxmarl",
         "coverset.adapters.jaxmarl:make_overcooked",
         "coverset.adapters.gymnasium:parallel_env",
         "coverset.adapters.pettingzoo:FromParallel",

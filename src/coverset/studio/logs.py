@@ -9,6 +9,7 @@ from typing import Any
 
 from coverset.runs.storage import DamagedFile
 from coverset.studio.files import SafeDirectory, parse_json
+from coverset.studio.values import as_count
 
 MOST_ROWS = 240
 """Number of evenly spaced rows kept of a log."""
@@ -89,7 +90,7 @@ def _add_line(log: Log, line: bytes, source: str) -> None:
         row = parse_json(line, source)
     except DamagedFile:
         row = None
-    if isinstance(row, dict) and isinstance(row.get("env_steps"), int):
+    if isinstance(row, dict) and as_count(row.get("env_steps")) is not None:
         log.add(row)
     else:
         log.damaged += 1

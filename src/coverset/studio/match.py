@@ -67,6 +67,8 @@ class Match:
     """Successive episodes of two seats in one environment; policy memories persist across episodes."""
 
     def __init__(self, environment: Environment, policies: tuple[Policy | None, Policy | None], seed: int) -> None:
+        if environment.num_seats != 2:
+            raise ValueError(f"the studio plays games of two players, and this one has {environment.num_seats}.")
         self.environment = environment
         self.policies = policies
         self.seed = jnp.uint32(seed)

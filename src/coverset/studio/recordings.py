@@ -41,9 +41,7 @@ class RecordingStore:
 
     def load(self, name: str) -> dict[str, Any]:
         """Read and check a recording."""
-        path = self._path(name)
-        if not path.is_file():
-            raise NotFound("There is no such recording.")
+        path = self._existing_path(name)
         return check_recording(self.directory.read_record(path, MOST_RECORDING_BYTES), self.directory.name(path))
 
     def content(self, name: str) -> bytes:
@@ -54,10 +52,7 @@ class RecordingStore:
     def delete(self, name: str) -> None:
         """Delete a recording."""
         self.directory.inside(self.folder)
-        path = self._path(name)
-        if not path.is_file():
-            raise NotFound("There is no such recording.")
-        path.unlink()
+        self._existing_path(name).unlink()
 
     def briefs(self) -> list[dict[str, Any]]:
         """List the recordings, newest first; damaged ones have an error."""
@@ -90,6 +85,12 @@ class RecordingStore:
         if not NAME.fullmatch(name):
             raise NotFound("There is no such recording.")
         return self.folder / f"{name}.json"
+
+    def _existing_path(self, name: str) -> Path:
+        path = self._path(name)
+        if not path.is_file():
+            raise NotFound("There is no such recording.")
+        return path
 
 
 def check_recording(content: dict[str, Any], source: str) -> dict[str, Any]:
