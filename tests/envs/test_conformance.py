@@ -134,8 +134,14 @@ BREAKS = {
     "hash": ({"__hash__": None}, r"Broken\.__hash__ must return a hash"),
     "observation_size 0": ({"observation_size": 0}, r"observation_size must be an int of at least 1, got 0"),
     "observation_size float": ({"observation_size": 1.0}, r"observation_size must be an int .* got 1\.0"),
-    "num_actions": ({"num_actions": (2,)}, r"num_actions must be a tuple of two ints of at least 1, got \(2,\)"),
-    "no action": ({"num_actions": (2, 0)}, r"num_actions must be a tuple of two ints of at least 1, got \(2, 0\)"),
+    "num_actions": (
+        {"num_actions": (2,)},
+        r"num_actions must be a tuple of two or more ints of at least 1, got \(2,\)",
+    ),
+    "no action": (
+        {"num_actions": (2, 0)},
+        r"num_actions must be a tuple of two or more ints of at least 1, got \(2, 0\)",
+    ),
     "seats": ({"num_actions": (2, 3), "seats_alike": True}, "seats_alike must be False if"),
     "version": ({"version": 0}, "version must be an int of at least 1, got 0"),
     "conventions": ({"conventions": ["a"]}, r"conventions must be a tuple of strings, got \['a'\]"),
@@ -219,11 +225,11 @@ BREAKS = {
     "observation infinite": ({"observe": lambda *_: jnp.full((2, 1), jnp.inf)}, "observe must be finite, got inf"),
     "reward's dtype": (
         {"step": stepping(reward=lambda _: jnp.int32(1))},
-        r"step reward must be a float scalar, got int32\[\]",
+        r"step reward must be a float scalar, or one float for each of the 2 seats, got int32\[\]",
     ),
     "reward's shape": (
-        {"step": stepping(reward=lambda _: jnp.ones(2))},
-        r"step reward must be a float scalar, got float32\[2\]",
+        {"step": stepping(reward=lambda _: jnp.ones(3))},
+        r"step reward must be a float scalar, or one float for each of the 2 seats, got float32\[3\]",
     ),
     "reward not a number": (
         {"step": stepping(reward=lambda _: jnp.float32(jnp.nan))},

@@ -1,4 +1,4 @@
-"""The contract of a two-player cooperative environment.
+"""The contract of an environment of two or more players.
 
 An environment is a frozen, hashable dataclass of parameters (so that it can be static under `jit`) with pure methods.
 An environment does not reset itself: `step` returns the next state whether or not the episode has ended, and rollouts
@@ -6,24 +6,29 @@ reset with `autoreset`, so the final observation is never lost.
 """
 
 import abc
-from collections.abc import Mapping
-from typing import ClassVar
+import inspect
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
 from coverset.policy import Policy
 from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, PyTree
 
+OMIT_DEFAULT: Mapping[str, bool] = {"omit_default": True}
+"""Metadata of a parameter that records omit at its default, so that records from before it existed stay the same."""
+
 
 class Environment(abc.ABC):
-    """Two seats, discrete actions, one common reward.
+    """Two or more seats and discrete actions; a common reward, or one for each seat.
 
-    Seat 0 belongs to the best response or ad hoc agent, seat 1 to the teammate.
+    Seat 0 belongs to the best response or ad hoc agent, all other seats to its teammates (`envs.seats`).
     """
 
     version: ClassVar[int] = 1
@@ -35,7 +40,7 @@ class Environment(abc.ABC):
     @property
     @abc.abstractmethod
     def observation_size(self) -> int:
-        """Length d of one seat's observation vector."""
+        """Length d of one seat's observation vector; of the longest, where seats differ."""
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
@@ -43,9 +48,19 @@ class Environment(abc.ABC):
         return (self.observation_size,)
 
     @property
+    def observation_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shape of every seat's observation, where they differ; `observe` pads shorter ones with zeros."""
+        return (self.observation_shape,) * self.num_seats
+
+    @property
     @abc.abstractmethod
-    def num_actions(self) -> tuple[int, int]:
-        """Number of actions of seat 0 and of seat 1."""
+    def num_actions(self) -> tuple[int, ...]:
+        """Number of actions of every seat."""
+
+    @property
+    def num_seats(self) -> int:
+        """Number of players."""
+        return len(self.num_actions)
 
     @abc.abstractmethod
     def reset(self, key: PRNGKey) -> PyTree:
@@ -66,16 +81,28 @@ class Environment(abc.ABC):
 
     @abc.abstractmethod
     def observe(self, state: PyTree) -> Observations:
-        """Both seats' observations of `state`, float32 [2, d]."""
+        """Every seat's observation of `state`, float32 [seats, d]."""
+
+    def legal_actions(self, state: PyTree) -> Bool[Array, "seats a"] | None:
+        """Which actions every seat may choose, with as many columns as the seat with most actions has.
+
+        None, the default, where all actions are always legal. A seat without a legal action passes: it plays action 0,
+        which the game must ignore, as it does in a game of turns for the seats whose turn it is not.
+        """
+        del state
+        return None
 
     @abc.abstractmethod
-    def render(self, state: PyTree) -> str:
-        """Return the state as text."""
+    def render(self, state: PyTree, seat: int | None = None) -> str:
+        """Return the state as text: all of it, or what the player in `seat` may know.
+
+        A game in which players see everything may leave out the second parameter.
+        """
 
     @property
     def seats_alike(self) -> bool:
         """Whether the seats are interchangeable: same actions, rules and initial distribution."""
-        return self.num_actions[0] == self.num_actions[1]
+        return len(set(self.num_actions)) == 1
 
     @property
     def conventions(self) -> tuple[str, ...]:
@@ -84,7 +111,7 @@ class Environment(abc.ABC):
 
     @property
     def convention_payoffs(self) -> tuple[tuple[float, ...], ...]:
-        """Return of convention `row` (seat 0) with a partner that follows convention `column`."""
+        """Return of convention `row` (seat 0) with partners that follow convention `column`."""
         return ()
 
     def convention(self, state: PyTree, seat: int) -> Int[Array, ""]:
@@ -96,7 +123,7 @@ class Environment(abc.ABC):
         return jnp.int32(len(self.conventions))
 
     def heuristics(self) -> Mapping[str, Policy]:
-        """Hand-written policies for seat 1 by name, as partners for evaluation.
+        """Hand-written policies for all seats but 0 by name, as partners for evaluation.
 
         Names consist of letters, digits, `_`, `.` and `-`. If all policies share one class and differ only in arrays,
         agents can train with all of them under the name `heuristics`; otherwise with each by its own name.
@@ -116,10 +143,29 @@ class Environment(abc.ABC):
         """The static drawing of this game in the studio; None to show the text of `render`."""
         return None
 
-    def scene(self, state: PyTree) -> Scene | None:
-        """The drawing of one state (host arrays) in the studio; None to show the text of `render`."""
-        del state
+    def scene(self, state: PyTree, seat: int | None = None) -> Scene | None:
+        """The drawing of one state (host arrays) in the studio; None to show the text of `render`.
+
+        As in `render`, `seat` asks for what one player may know.
+        """
+        del state, seat
         return None
+
+
+def render_for(environment: Environment, state: PyTree, seat: int | None = None) -> str:
+    """The text of a state for a seat; all of it where the game's `render` takes no seat."""
+    return environment.render(state, seat) if takes_seat(type(environment).render) else environment.render(state)
+
+
+def scene_for(environment: Environment, state: PyTree, seat: int | None = None) -> Scene | None:
+    """The drawing of a state for a seat; all of it where the game's `scene` takes no seat."""
+    return environment.scene(state, seat) if takes_seat(type(environment).scene) else environment.scene(state)
+
+
+@lru_cache(maxsize=256)
+def takes_seat(method: Callable[..., Any]) -> bool:
+    """Whether a game's `render` or `scene` can show what one player may know."""
+    return "seat" in inspect.signature(method).parameters
 
 
 def autoreset(outcome: Outcome, fresh_state: PyTree) -> PyTree:

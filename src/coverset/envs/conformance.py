@@ -16,10 +16,11 @@ from typing import Any, NamedTuple, NoReturn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from coverset.checks import describe_exception
-from coverset.envs.base import Environment, autoreset
+from coverset.envs.base import Environment, autoreset, takes_seat
+from coverset.envs.seats import action_mask
 from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, PyTree, Scalar
 
 NUM_ENVIRONMENTS = 8
@@ -87,18 +88,33 @@ def _check_fields(environment: Environment) -> None:
         if not _is_positive_int(value):
             _fail(environment, field, "be an int of at least 1", repr(value))
     actions = _read(environment, "num_actions")
-    if not (isinstance(actions, tuple) and len(actions) == 2 and all(map(_is_positive_int, actions))):
-        _fail(environment, "num_actions", "be a tuple of two ints of at least 1", repr(actions))
+    if not (isinstance(actions, tuple) and len(actions) >= 2 and all(map(_is_positive_int, actions))):
+        _fail(environment, "num_actions", "be a tuple of two or more ints of at least 1", repr(actions))
+    _check_observation_shapes(environment)
     alike = _read(environment, "seats_alike")
     if alike not in (True, False):
         _fail(environment, "seats_alike", "be a bool", repr(alike))
-    if alike and actions[0] != actions[1]:
+    if alike and len(set(actions)) > 1:
         _fail(
             environment,
             "seats_alike",
             "be False if the seats have different numbers of actions",
             f"True with {actions}",
         )
+
+
+def _check_observation_shapes(environment: Environment) -> None:
+    """Check that every seat has a shape, and that the longest is as long as `observe` makes them all."""
+    shapes, size = _read(environment, "observation_shapes"), _read(environment, "observation_size")
+    valid = isinstance(shapes, tuple) and all(
+        isinstance(shape, tuple) and shape and all(map(_is_positive_int, shape)) for shape in shapes
+    )
+    if not valid or len(shapes) != environment.num_seats:
+        wanted = f"be a tuple of {environment.num_seats} shapes, one for each seat"
+        _fail(environment, "observation_shapes", wanted, repr(shapes))
+    if max(map(math.prod, shapes)) != size:
+        wanted = f"hold {size} numbers, observation_size, in the largest"
+        _fail(environment, "observation_shapes", wanted, repr(shapes))
 
 
 def _read(environment: Environment, field: str) -> Any:
@@ -136,21 +152,27 @@ def _check_conventions(environment: Environment) -> None:
 
 def _check_types(environment: Environment) -> None:
     """Check shapes and dtypes under `jit` without running anything."""
-    key, actions = jax.random.key(0), jnp.zeros(2, jnp.int32)
+    key, actions, seats = jax.random.key(0), jnp.zeros(environment.num_seats, jnp.int32), environment.num_seats
     state = _trace(environment, "reset", environment.reset, key)
     _check_arrays(environment, state)
     observations = _trace(environment, "observe", environment.observe, state)
-    wanted = jax.ShapeDtypeStruct((2, environment.observation_size), jnp.float32)
+    wanted = jax.ShapeDtypeStruct((seats, environment.observation_size), jnp.float32)
     _check_array(environment, "observe", observations, wanted)
+    legal = _trace(environment, "legal_actions", environment.legal_actions, state)
+    if legal is not None:
+        wanted = jax.ShapeDtypeStruct((seats, max(environment.num_actions)), jnp.bool_)
+        _check_array(environment, "legal_actions", legal, wanted)
     outcome = _trace(environment, "step", environment.step, key, state, actions)
     if not isinstance(outcome, Outcome):
         _fail(environment, "step", "return an Outcome", type(outcome).__name__)
     _check_same_state(environment, state, outcome.state)
-    if getattr(outcome.reward, "shape", None) != () or not jnp.issubdtype(outcome.reward.dtype, jnp.floating):
-        _fail(environment, "step reward", "be a float scalar", _describe_array(outcome.reward))
+    shape, by_seat = getattr(outcome.reward, "shape", None), (seats,)
+    if shape not in ((), by_seat) or not jnp.issubdtype(outcome.reward.dtype, jnp.floating):
+        wanted = f"be a float scalar, or one float for each of the {seats} seats"
+        _fail(environment, "step reward", wanted, _describe_array(outcome.reward))
     for field in ("terminated", "truncated"):
         _check_array(environment, f"step {field}", getattr(outcome, field), jax.ShapeDtypeStruct((), jnp.bool_))
-    for seat in range(2):
+    for seat in range(environment.num_seats):
         index = _trace(environment, "convention", lambda state, seat=seat: environment.convention(state, seat), state)
         if getattr(index, "shape", None) != () or not jnp.issubdtype(index.dtype, jnp.integer):
             _fail(environment, "convention", "be an integer scalar", _describe_array(index))
@@ -241,8 +263,9 @@ def _run_first_step(
     environment: Environment, key: Key[Array, "..."], how: str, transform: Callable[..., Any]
 ) -> _FirstStep:
     """Reset, step and observe, each method transformed separately; `how` describes the transform in errors."""
-    actions = transform(lambda key: _random_actions(environment, key))(key)
     state = _run(environment, "reset", how, transform(environment.reset), key)
+    act = transform(lambda key, state: _random_legal_actions(environment, key, state))
+    actions = _run(environment, "legal_actions", how, act, key, state)
     outcome = _run(environment, "step", how, transform(environment.step), key, state, actions)
     return _FirstStep(state, outcome, _run(environment, "observe", how, transform(environment.observe), outcome.state))
 
@@ -259,8 +282,17 @@ def _check_steps(environment: Environment) -> None:
     for field, one, other in zip(_FirstStep._fields, plain, jitted, strict=True):
         _check_equal(environment, field, "give the same with and without jit", one, other)
     for state in (plain.reset, plain.step.state):
+        _check_render(environment, state)
+
+
+def _check_render(environment: Environment, state: PyTree) -> None:
+    """Check the text of a state, for everybody and for each seat."""
+    views: list[tuple] = [()]
+    if takes_seat(type(environment).render):
+        views += [(seat,) for seat in range(environment.num_seats)]
+    for view in views:
         try:
-            text = environment.render(state)
+            text = environment.render(state, *view)
         except Exception as error:
             _fail(environment, "render", "return a str", describe_exception(error))
         if not isinstance(text, str):
@@ -282,17 +314,26 @@ def _to_numpy(leaf: Any) -> np.ndarray:
 
 
 def _random_actions(environment: Environment, key: PRNGKey) -> Actions:
-    return jax.random.randint(key, (2,), 0, jnp.array(environment.num_actions))
+    return jax.random.randint(key, (environment.num_seats,), 0, jnp.array(environment.num_actions))
+
+
+def _random_legal_actions(environment: Environment, key: PRNGKey, state: PyTree) -> Actions:
+    """One legal action for each seat."""
+    mask = action_mask(environment, state)
+    if mask is None:
+        return _random_actions(environment, key)
+    return jax.random.categorical(key, jnp.where(mask, 0.0, -jnp.inf)).astype(jnp.int32)
 
 
 class _PlayedStep(NamedTuple):
     """Results of one step of random play."""
 
     observations: Observations
-    reward: Scalar
+    reward: Scalar | Float[Array, "seats"]
     terminated: Flag
     truncated: Flag
-    conventions: Int[Array, "2"]
+    conventions: Int[Array, "seats"]
+    legal: Bool[Array, "seats a"] | None
 
 
 def _play_random_steps(
@@ -302,10 +343,11 @@ def _play_random_steps(
 
     def step(state, key):
         actions_key, step_key, reset_key = jax.random.split(key, 3)
-        outcome = environment.step(step_key, state, _random_actions(environment, actions_key))
-        conventions = jnp.stack([environment.convention(outcome.state, seat) for seat in range(2)])
+        legal = environment.legal_actions(state)
+        outcome = environment.step(step_key, state, _random_legal_actions(environment, actions_key, state))
+        conventions = jnp.stack([environment.convention(outcome.state, seat) for seat in range(environment.num_seats)])
         observations = environment.observe(outcome.state)
-        played = _PlayedStep(observations, outcome.reward, outcome.terminated, outcome.truncated, conventions)
+        played = _PlayedStep(observations, *outcome[1:], conventions, legal)
         return autoreset(outcome, environment.reset(reset_key)), played
 
     return jax.lax.scan(step, state, keys)
@@ -336,12 +378,34 @@ def _check_episodes(environment: Environment) -> None:
 def _check_played_steps(environment: Environment, played: Any) -> np.ndarray:
     """Check played steps, axes [environments, steps]; returns which environments have ended an episode."""
     _check_finite(environment, "observe", played.observations)
+    _check_padding(environment, played.observations)
     _check_finite(environment, "step reward", played.reward)
+    _check_legal(environment, played.legal)
     if (played.terminated & played.truncated).any():
         _fail(environment, "step truncated", "be False where terminated is True", "both True")
     ended = played.terminated | played.truncated
     _check_convention_indices(environment, played.conventions[ended])
     return ended.any(axis=1)
+
+
+def _check_padding(environment: Environment, observations: np.ndarray) -> None:
+    """Check that observations of seats which see less end in zeros."""
+    for seat, shape in enumerate(environment.observation_shapes):
+        if observations[..., seat, math.prod(shape) :].any():
+            wanted = f"be zero beyond the {math.prod(shape)} numbers of seat {seat}"
+            _fail(environment, "observe", wanted, "other numbers")
+
+
+def _check_legal(environment: Environment, legal: np.ndarray | None) -> None:
+    """Check that no seat may choose an action which it does not have, and that somebody may always act."""
+    if legal is None:
+        return
+    for seat, number in enumerate(environment.num_actions):
+        if legal[..., seat, number:].any():
+            wanted = f"be False beyond the {number} actions of seat {seat}"
+            _fail(environment, "legal_actions", wanted, "True")
+    if not legal.any(axis=(-2, -1)).all():
+        _fail(environment, "legal_actions", "allow an action to at least one seat", "none in a state of random play")
 
 
 def _vectorise(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -352,7 +416,7 @@ def _fail_vectorised(environment: Environment, keys: Key[Array, "n"], error: Exc
     """Raise an error that names the method that fails under `vmap`; `step` if each runs by itself."""
     how = "under vmap and jit"
     state = _run_first_step(environment, keys, how, _vectorise).step.state
-    for seat in range(2):
+    for seat in range(environment.num_seats):
         convention = _vectorise(lambda state, seat=seat: environment.convention(state, seat))
         _run(environment, "convention", how, convention, state)
     _fail(environment, "step", f"run {how}", _raised(error))

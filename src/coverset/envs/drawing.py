@@ -45,7 +45,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of payoffs: a row for each choice of seat 0, a column for each choice of seat 1."""
+    """A table of payoffs: a row for each choice of seat 0, a column for each choice of its teammates."""
 
     payoffs: Sequence[Sequence[float]]
     row_names: Sequence[str]
@@ -59,8 +59,8 @@ class Board:
 
     rules: str
     """One to three sentences for a human player."""
-    actions: tuple[Sequence[Action], Sequence[Action]]
-    """Actions of seat 0 and of seat 1, by number."""
+    actions: tuple[Sequence[Action], ...]
+    """Actions of each seat, by number."""
     grid: Grid | None = None
     table: Table | None = None
     hides_partner: bool = False
@@ -71,8 +71,8 @@ class Board:
 class Scene:
     """One state of a game, on its board."""
 
-    positions: tuple[Cell | None, Cell | None] = (None, None)
-    """Cells of the players; None for a player who is not on the grid."""
+    positions: tuple[Cell | None, ...] = (None, None)
+    """Cells of the players; None for a player who is not on the grid, or hidden from the seat that looks."""
     objects: Sequence[Mark] = ()
     """Other objects on the grid, drawn as discs."""
     played: tuple[int, int] | None = None

@@ -28,6 +28,7 @@ from coverset.checks import describe_exception
 from coverset.envs.base import Environment
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
+from coverset.envs.seats import check_ego_seat
 from coverset.policy import Policy
 from coverset.types import PyTree
 
@@ -108,7 +109,6 @@ def number_heuristics(listed: Iterable[Described]) -> dict[str, Described]:
 
 def oracles(environment: Environment, seat: int = 0) -> dict[str, Oracle]:
     """Return the oracles, where known, of an agent in `seat` with each heuristic of the environment."""
-    if seat not in (0, 1):
-        raise ValueError(f"seat must be 0 or 1, got {seat}.")
+    check_ego_seat(environment, seat)
     found = {name: best_response(environment, partner, seat) for name, partner in heuristics(environment).items()}
     return {name: oracle for name, oracle in found.items() if oracle is not None}

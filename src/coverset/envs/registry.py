@@ -21,6 +21,7 @@ ENTRY_POINT_GROUP = "coverset.environments"
 
 ADAPTER_PACKAGES = {
     "coverset.adapters.gymnasium": ("pettingzoo", "coverset[pettingzoo]"),
+    "coverset.adapters.hanabi": ("jaxmarl", "coverset[jaxmarl]"),
     "coverset.adapters.jaxmarl": ("jaxmarl", "coverset[jaxmarl]"),
     "coverset.adapters.jumanji": ("jumanji", "coverset[jumanji]"),
     "coverset.adapters.lbforaging": ("lbforaging", "lbforaging"),
@@ -87,10 +88,17 @@ def _make(name: str, parameters: Mapping[str, Any]) -> Environment:
 
 
 def parameters_of(environment: Environment) -> dict[str, Any]:
-    """Return the parameters with which the class of this environment rebuilds it."""
+    """Return the parameters with which the class of this environment rebuilds it; see `OMIT_DEFAULT`."""
     if not dataclasses.is_dataclass(environment):
         return {}
-    return {field.name: getattr(environment, field.name) for field in dataclasses.fields(environment) if field.init}
+    recorded = [
+        field for field in dataclasses.fields(environment) if field.init and not _is_omitted(environment, field)
+    ]
+    return {field.name: getattr(environment, field.name) for field in recorded}
+
+
+def _is_omitted(environment: Environment, field: dataclasses.Field) -> bool:
+    return bool(field.metadata.get("omit_default")) and getattr(environment, field.name) == field.default
 
 
 def parameters_to_record(name: str, environment: Environment, given: dict[str, Any]) -> dict[str, Any]:

@@ -133,6 +133,63 @@ def test_two_of_one_order_always_finish(environment: Foraging) -> None:
     np.testing.assert_allclose(totals, 1.0, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "environment",
+    [
+        Foraging(players=3, horizon=150),
+        Foraging(players=4, horizon=300),
+        Foraging(players=3, needed=2, horizon=50),
+        Foraging(players=3, size=8, objects="random", num_objects=4, horizon=300, encoding="coordinates"),
+    ],
+    ids=["three", "four", "two of three", "three, random"],
+)
+def test_a_team_of_one_order_always_finishes(environment: Foraging) -> None:
+    """Each finds a side of the object at which no teammate stands."""
+    chosen = jax.tree.map(lambda leaf: leaf[jnp.array([2, 7])], stacked_heuristics(environment))
+
+    def finished(policy, key):
+        return play(environment, environment.reset(key), key, (policy,) * environment.players).total
+
+    keys = jax.random.split(jax.random.key(7), 150)
+    totals = jax.jit(jax.vmap(jax.vmap(finished, (None, 0)), (0, None)))(chosen, keys)
+    np.testing.assert_allclose(totals, 1.0, atol=1e-5)
+
+
+def test_orders_of_a_team_earn_what_the_conventions_say() -> None:
+    """Seat 0 with one order, both teammates with another: they collect what both orders begin with."""
+    environment = Foraging(players=3, horizon=150)
+    orders = jax.tree.map(lambda leaf: leaf[2:], stacked_heuristics(environment))
+
+    def total(ego, team, key):
+        return play(environment, environment.reset(key), key, (ego, team, team)).total
+
+    over_keys = jax.vmap(total, (None, None, 0))
+    over_teams = jax.vmap(over_keys, (None, 0, None))
+    totals = jax.jit(jax.vmap(over_teams, (0, None, None)))(orders, orders, jax.random.split(jax.random.key(2), 8))
+    expected = np.asarray(environment.convention_payoffs)[:, :, None]
+    np.testing.assert_allclose(totals, np.broadcast_to(expected, totals.shape), atol=1e-5)
+
+
+def test_a_collector_remembers_a_blocked_cell_for_each_partner() -> None:
+    """Two sides are taken: it walks around both, where one remembered cell would lead it back to the first."""
+    environment = Foraging(players=3)
+    policy = heuristics(environment)["H3"]
+    state = ForagingState(
+        positions=jnp.array([(0, 0), (0, 1), (1, 0)], jnp.int32),
+        cells=jnp.array(environment.cells, jnp.int32),
+        present=jnp.ones(3, bool),
+        collected_order=jnp.full(3, -1, jnp.int32),
+        time=jnp.int32(0),
+    )
+    view = environment.view(
+        environment.observe(state._replace(positions=state.positions.at[0].set(jnp.array([0, 2]))))[0]
+    )
+    taken = jnp.array([(1, 2), (0, 1)], jnp.int32)
+    assert policy.initial_memory().blocked.shape == (2, 2)
+    assert int(policy._approach(view, jnp.int32(0), taken)) == 4  # east, around (1, 2)
+    assert int(policy._approach(view, jnp.int32(0), taken.at[0].set(NOWHERE))) == 2  # south, to (1, 2)
+
+
 def test_nearest_and_furthest_are_never_stuck_in_each_others_way() -> None:
     """Whoever does not stand beside its target gets there, whatever the other is after."""
     environment = Foraging()

@@ -1,5 +1,7 @@
 """Bounds of Level-based Foraging: what they say, and that they are all but reached."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -51,6 +53,34 @@ def test_the_bound_of_foraging_is_all_but_reached_with_every_heuristic() -> None
     agent = Patient(heuristics(environment)["H1"])
     record = evaluate_agent(jax.random.key(0), environment, agent, trials=200, episodes=1)
     assert {name: record.oracle_fraction(name) > 0.97 for name in record.returns} == dict.fromkeys(record.returns, True)
+
+
+def test_bounds_of_three_by_a_loop() -> None:
+    """All three must come to the first object of the best order, then walk from object to object together."""
+    environment = Foraging(players=3, horizon=6)
+    cells, size = environment.cells, environment.size
+    free = [cell for cell in itertools.product(range(size), repeat=2) if cell not in cells]
+
+    def away(one, other):
+        return abs(one[0] - other[0]) + abs(one[1] - other[1])
+
+    def collected(starts, order):
+        time, number = max(away(start, cells[order[0]]) for start in starts), 0
+        for here, there in itertools.zip_longest(order, order[1:]):
+            number += time <= environment.horizon
+            time += 0 if there is None else away(cells[here], cells[there]) - 1
+        return number
+
+    totals = [collected(starts, (1, 0, 2)) for starts in itertools.permutations(free, 3)]
+    found = oracles(environment)
+    assert found["H5"].value == pytest.approx(sum(totals) / len(totals) / 3)
+    assert {oracle.exact for oracle in found.values()} == {False}
+    assert 0 < found["H5"].value < found["H1"].value < 1
+
+
+def test_bounds_of_other_teams_are_everything() -> None:
+    for environment in (Foraging(players=4, horizon=6), Foraging(players=3, needed=2, horizon=6)):
+        assert {(oracle.value, oracle.exact) for oracle in oracles(environment, 2).values()} == {(1.0, False)}
 
 
 def test_foraging_too_short_to_walk() -> None:

@@ -182,6 +182,96 @@ def test_reaching_with_a_partner_in_sight_is_the_best_of_all_strategies(size, ho
             assert blind[name].value - 1e-9 <= found[name].value <= found[name].full_information + 1e-9
 
 
+@lru_cache
+def team_endings(size: int, horizon: int, ends_apart: bool) -> np.ndarray:
+    """Where three end: the corners as a code, 0 if they do not, for every plan, three starts and two targets."""
+    environment = Reaching(ends_apart=ends_apart, size=size, horizon=horizon, players=3)
+    plans = jnp.array([*itertools.product(range(len(MOVES)), repeat=horizon)], jnp.int32)
+
+    def play(plan, starts, targets):
+        walkers = [CornerWalker(environment, jnp.eye(4)[target], jnp.int32(ANY)) for target in targets]
+
+        def body(carry, action):
+            state, memories, first, code = carry
+            seen = environment.observe(state)
+            moves = [
+                walker.act(jax.random.key(0), Percept(seen[seat], jnp.float32(0), first), memory)
+                for seat, (walker, memory) in enumerate(zip(walkers, memories, strict=True), start=1)
+            ]
+            actions = jnp.stack([action, *(move for move, _ in moves)])
+            outcome = environment.step(jax.random.key(0), state, actions)
+            corners = jnp.stack([environment.convention(outcome.state, seat) for seat in range(3)])
+            ended = jnp.where(outcome.terminated, 1 + corners @ jnp.array([16, 4, 1]), 0)
+            memories = tuple(memory for _, memory in moves)
+            return (outcome.state, memories, jnp.bool_(False), jnp.where(code > 0, code, ended)), None
+
+        memories = tuple(walker.initial_memory() for walker in walkers)
+        carry = (ReachingState(starts, jnp.int32(0)), memories, jnp.bool_(True), jnp.int32(0))
+        return jax.lax.scan(body, carry, plan)[0][-1].astype(jnp.int8)
+
+    starts = jnp.array([*itertools.product(inner_cells(size).tolist(), repeat=3)], jnp.int32)
+    targets = jnp.array([*itertools.product(range(4), repeat=2)], jnp.int32)
+    over_targets = jax.vmap(play, (None, None, 0))
+    codes = jax.jit(jax.vmap(jax.vmap(over_targets, (None, 0, None)), (0, None, None)))(plans, starts, targets)
+    cells = len(inner_cells(size))
+    return np.asarray(codes).reshape(len(plans), cells, cells, cells, 4, 4)
+
+
+def choices(size: int, drawn: list[int] | None) -> np.ndarray:
+    """The chances of the corners from each start: as drawn, or the nearest corner for None."""
+    cells, last = np.array(inner_cells(size)), size - 1
+    if drawn is not None:
+        return np.tile(np.array(drawn) / sum(drawn), (len(cells), 1))
+    distances = np.abs(cells[:, None] - np.array([(0, 0), (0, last), (last, last), (last, 0)])).sum(-1)
+    return np.eye(4)[distances.argmin(axis=1)]
+
+
+@pytest.mark.parametrize(("size", "horizon", "ends_apart"), [(3, 6, True), (3, 5, False), (4, 4, True), (4, 4, False)])
+@settings(max_examples=10, deadline=None)
+@given(payoffs=tables(4, 4), drawn=st.one_of(st.none(), probabilities))
+def test_reaching_with_a_team_is_the_best_of_all_plans(
+    size: int, horizon: int, ends_apart: bool, payoffs, drawn
+) -> None:
+    """Three players in the real environment, the two teammates real heuristics that start and draw independently."""
+    environment = Reaching(payoffs=payoffs, ends_apart=ends_apart, size=size, horizon=horizon, players=3)
+    team = heuristics(environment)["H1"]
+    if drawn is not None:
+        team = CornerWalker(environment, jnp.array(drawn, jnp.float32) / sum(drawn), jnp.int32(ANY))
+    oracle = best_response(environment, team, 0)
+    ends = [min(payoffs[a][b], payoffs[a][c], payoffs[b][c]) for a, b, c in itertools.product(range(4), repeat=3)]
+    pays = np.array([0.0, *ends])[team_endings(size, horizon, ends_apart)]
+    chances = choices(size, drawn) / len(inner_cells(size))
+    weighted = np.einsum("pxyzab,ya,zb->px", pays, chances, chances)
+    informed = np.einsum("xyzab,ya,zb->x", pays.max(axis=0), chances, chances)
+    assert oracle.exact
+    assert oracle.value == pytest.approx(weighted.max(axis=0).mean(), abs=1e-5)
+    assert oracle.full_information == pytest.approx(informed.mean(), abs=1e-5)
+
+
+def test_seats_of_a_team_have_the_same_oracle_where_they_are_alike() -> None:
+    for payoffs, alike in ((WEIGHTED, True), (CODES, False)):
+        environment = Reaching(payoffs=payoffs, ends_apart=True, players=3, horizon=12)
+        values = np.array([[oracle.value for oracle in oracles(environment, seat).values()] for seat in range(3)])
+        assert environment.seats_alike == alike
+        assert np.allclose(values, values[0]) == alike
+
+
+def test_seeing_a_team_by_hand() -> None:
+    """On 3 x 3 both meet with chance 1/4. Two steps: left, then follow both up or down. Three: up, left or right."""
+    environments = [Reaching(size=3, horizon=horizon, sees_teammate=True, players=3) for horizon in (1, 2, 3)]
+    found = [oracles(environment)["H7"] for environment in environments]
+    assert [oracle.value for oracle in found] == pytest.approx([0.0, 1 / 8, 1 / 4])
+    assert all(oracle.exact for oracle in found)
+
+
+def test_oracles_of_large_teams_are_bounds_or_unknown() -> None:
+    seen = oracles(Reaching(players=4, sees_teammate=True))
+    assert {name for name, oracle in seen.items() if not oracle.exact} == {"H7", "H12", "H13", "H14", "H15"}
+    assert seen["H7"].value == pytest.approx(1 / 16)
+    assert all(oracle.value <= oracle.full_information + 1e-9 for oracle in seen.values())
+    assert oracles(Reaching(players=7)) == {}
+
+
 def test_seeing_the_partner_by_hand() -> None:
     """On 3 x 3, two steps: who goes left first can still follow up or down. Three: up, then left or right."""
     environments = [Reaching(size=3, horizon=horizon, sees_teammate=True) for horizon in (1, 2, 3)]

@@ -3,12 +3,15 @@
 Movement, collision, loading and random spawning follow the public package `lbforaging`, without Python loops: players
 have level 1, objects level 2. `lbforaging` pays each loader 1 / (2 num_objects) per object; the common reward is the
 sum.
+
+Differs from the paper: there may be more players, and the level of objects is the number of players that they need.
+`lbforaging` then divides 1 / num_objects among those who load; the common reward is the sum again.
 """
 
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import jax
@@ -16,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from coverset.checks import check_at_least, check_one_of
-from coverset.envs.base import Environment, time_limit
+from coverset.checks import check_at_least, check_between, check_one_of
+from coverset.envs.base import OMIT_DEFAULT, Environment, time_limit
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
 from coverset.policy import Policy
@@ -30,18 +33,23 @@ NOWHERE = -1
 """Row and column of an object that could not be placed."""
 MAX_ORDERED_OBJECTS = 5
 """Most objects for which every order of collection is a convention and a heuristic: 5! = 120 orders."""
+SIDES = 4
+"""Cells beside an object, and so the most players that can load it."""
+MAX_STARTS = 100_000
+"""Most initial states of more than two players that are listed."""
 
 
 class ForagingState(NamedTuple):
     """Positions of players and objects, and the order of collection."""
 
-    positions: Int[Array, "2 2"]
-    """Row and column of both seats."""
+    positions: Int[Array, "seats 2"]
+    """Row and column of every seat."""
     cells: Int[Array, "M 2"]
     """Row and column of each object in row-major order, kept after collection; `NOWHERE` if it was not placed."""
     present: Bool[Array, "M"]
     collected_order: Int[Array, "M"]
-    """0 for the object collected first, 1 for the second and so on, `NOT_COLLECTED` for the others."""
+    """How many objects were collected before each: 0 for the first, 1 for the second; `NOT_COLLECTED` for the others.
+    Objects collected in one step, which is possible where an object does not need all players, have equal numbers."""
     time: Int[Array, ""]
 
 
@@ -57,14 +65,16 @@ class ForagingView(NamedTuple):
 
 @dataclass(frozen=True)
 class Foraging(Environment):
-    """Collect every object of a grid together: both players must stand beside it and load in the same step.
+    """Collect every object of a grid together: the players must stand beside it and load in the same step.
+
+    All players are needed unless `needed` says otherwise.
 
     Actions: 0 none, 1 north, 2 south, 3 west, 4 east, 5 load. Objects have ids 1, 2, ... in row-major order of their
     cells at reset.
 
     Observation, in this order:
       - the agent's own cell;
-      - the partner's cell, only if `sees_teammate`;
+      - the teammates' cells, only if `sees_teammate`, that of the next seat first;
       - one slot per object in the order of the ids, all zeros once the object is collected.
 
     With `encoding="one-hot"` a cell is one-hot in row-major order (size^2 numbers). So is an object's slot with
@@ -84,9 +94,13 @@ class Foraging(Environment):
     horizon: int = 50
     """Steps until truncation."""
     sees_teammate: bool = False
-    """Whether the partner's cell is part of the observation."""
+    """Whether the teammates' cells are part of the observation."""
     encoding: str = "one-hot"
     """`one-hot` or `coordinates`."""
+    players: int = field(default=2, metadata=OMIT_DEFAULT)
+    """Number of players, of level 1 each."""
+    needed: int | None = field(default=None, metadata=OMIT_DEFAULT)
+    """Players that an object needs, its level in `lbforaging`; None for all, but no more than its four sides."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cells", tuple(sorted((int(row), int(column)) for row, column in self.cells)))
@@ -99,15 +113,28 @@ class Foraging(Environment):
         check_at_least("horizon", self.horizon, 1)
         if self.objects == "fixed":
             _check_cells(self.cells, self.size, self.num_objects)
+        check_between("players", self.players, 2, self._most_players)
+        if self.needed is not None:
+            check_between("needed", self.needed, 1, min(self.players, SIDES))
+
+    @property
+    def _most_players(self) -> int:
+        """As many as there are free cells; random objects are placed after the players, and one must find room."""
+        return self.size**2 - len(self.cells) if self.objects == "fixed" else (self.size - 2) ** 2 - 1
+
+    @property
+    def level(self) -> int:
+        """Players that an object needs."""
+        return min(self.players, SIDES) if self.needed is None else self.needed
 
     @property
     def observation_size(self) -> int:
         cell, slot = self._widths
-        return cell * (2 if self.sees_teammate else 1) + slot * self.num_objects
+        return cell * (self.players if self.sees_teammate else 1) + slot * self.num_objects
 
     @property
-    def num_actions(self) -> tuple[int, int]:
-        return LOAD + 1, LOAD + 1
+    def num_actions(self) -> tuple[int, ...]:
+        return (LOAD + 1,) * self.players
 
     @property
     def _widths(self) -> tuple[int, int]:
@@ -133,16 +160,17 @@ class Foraging(Environment):
             time=jnp.int32(0),
         )
 
-    def _place_players(self, key: PRNGKey, taken: tuple[tuple[int, int], ...]) -> Int[Array, "2 2"]:
-        """Draw two distinct cells outside `taken`, whose cells are in row-major order."""
+    def _place_players(self, key: PRNGKey, taken: tuple[tuple[int, int], ...]) -> Int[Array, "seats 2"]:
+        """Draw distinct cells outside `taken`, whose cells are in row-major order."""
         free = self.size**2 - len(taken)
-        first, second = jax.random.randint(key, (2,), 0, jnp.array([free, free - 1]))
-        index = jnp.stack([first, jnp.where(second >= first, second + 1, second)])
+        index = _draw_distinct(key, self.players, free)
         for row, column in taken:  # from an index among free cells to an index among all
             index = jnp.where(index >= row * self.size + column, index + 1, index)
         return jnp.stack([index // self.size, index % self.size], axis=-1)
 
-    def _spawn_objects(self, key: PRNGKey, positions: Int[Array, "2 2"]) -> tuple[Int[Array, "M 2"], Bool[Array, "M"]]:
+    def _spawn_objects(
+        self, key: PRNGKey, positions: Int[Array, "seats 2"]
+    ) -> tuple[Int[Array, "M 2"], Bool[Array, "M"]]:
         """Place objects off the border, off the players, and apart from each other (`_are_too_close`).
 
         `lbforaging` tries random cells until one is free. A rejected cell stays rejected, so this is equivalent to
@@ -165,11 +193,12 @@ class Foraging(Environment):
         return jnp.where(present[:, None], cells, NOWHERE), present
 
     def initial_states(self) -> tuple[ForagingState, Float[np.ndarray, "n"]] | None:
-        """For fixed objects, every ordered pair of free cells with equal probability; None for random objects."""
-        if self.objects != "fixed":
-            return None
+        """For fixed objects, all distinct free cells in every order with equal probability; None for random objects,
+        and for so many players that there are more than `MAX_STARTS`."""
         free = [cell for cell in itertools.product(range(self.size), repeat=2) if cell not in self.cells]
-        starts = np.array(list(itertools.permutations(free, 2)), np.int32)
+        if self.objects != "fixed" or (self.players > 2 and math.perm(len(free), self.players) > MAX_STARTS):
+            return None
+        starts = np.array(list(itertools.permutations(free, self.players)), np.int32)
         one = self.reset(jax.random.key(0))
         same = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(starts), *x.shape)), one)
         return same._replace(positions=jnp.asarray(starts)), np.full(len(starts), 1 / len(starts))
@@ -178,7 +207,7 @@ class Foraging(Environment):
         del key
         positions = self._move(state, actions)
         loading = (actions == LOAD)[:, None] & _find_adjacent(state)
-        loaded = state.present & jnp.all(loading, axis=0)
+        loaded = state.present & (jnp.sum(loading, axis=0) >= self.level)
         collected_before = jnp.sum(state.collected_order != NOT_COLLECTED, dtype=jnp.int32)
         order = jnp.where(loaded, collected_before, state.collected_order)
         present = state.present & ~loaded
@@ -187,25 +216,29 @@ class Foraging(Environment):
         terminated = ~jnp.any(present)
         return Outcome(
             state=ForagingState(positions, state.cells, present, order, time),
-            reward=jnp.any(loaded).astype(jnp.float32) / spawned.astype(jnp.float32),
+            reward=jnp.sum(loaded).astype(jnp.float32) / spawned.astype(jnp.float32),
             terminated=terminated,
             truncated=time_limit(time, self.horizon, terminated),
         )
 
-    def _move(self, state: ForagingState, actions: Actions) -> Int[Array, "2 2"]:
-        """Move into free cells. Neither player moves if both would enter one cell; swapping cells is allowed."""
+    def _move(self, state: ForagingState, actions: Actions) -> Int[Array, "seats 2"]:
+        """Move into free cells. Players who would enter one cell, or stay there, do not move; swapping is allowed.
+
+        As in `lbforaging`, a player may enter the cell of another whose own move fails; they then share the cell.
+        """
         back = jnp.stack([actions == NORTH, actions == WEST], axis=-1).astype(jnp.int32)
         forth = jnp.stack([actions == SOUTH, actions == EAST], axis=-1).astype(jnp.int32)
         wanted = jnp.clip(state.positions + forth - back, 0, self.size - 1)
         on_object = jnp.all(wanted[:, None] == state.cells[None], axis=-1) & state.present[None]
         wanted = jnp.where(jnp.any(on_object, axis=-1, keepdims=True), state.positions, wanted)
-        return jnp.where(jnp.all(wanted[0] == wanted[1]), state.positions, wanted)
+        same = jnp.all(wanted[:, None] == wanted[None], axis=-1)
+        return jnp.where(jnp.sum(same, axis=-1, keepdims=True) > 1, state.positions, wanted)
 
     def observe(self, state: ForagingState) -> Observations:
         cells = self._encode(state.positions)
-        partner = [cells[::-1]] if self.sees_teammate else []
-        slots = jnp.tile(self._encode_objects(state)[None], (2, 1))
-        return jnp.concatenate([cells, *partner, slots], axis=-1)
+        others = range(1, self.players) if self.sees_teammate else ()
+        slots = jnp.tile(self._encode_objects(state)[None], (self.players, 1))
+        return jnp.concatenate([cells, *(jnp.roll(cells, -seats, axis=0) for seats in others), slots], axis=-1)
 
     def _encode(self, cells: Int[Array, "n 2"]) -> Float[Array, "n w"]:
         if self.encoding == "coordinates":
@@ -234,31 +267,44 @@ class Foraging(Environment):
         number = jnp.argmax(encoded, axis=-1).astype(jnp.int32)
         return jnp.stack([number // self.size, number % self.size], axis=-1)
 
-    def render(self, state: ForagingState) -> str:
-        """Draw objects by their ids, seat 0 as X, seat 1 as O, free cells as dots."""
+    def render(self, state: ForagingState, seat: int | None = None) -> str:
+        """Draw objects by their ids, seat 0 as X, the others as O, P, Q, ..., free cells as dots.
+
+        For a `seat` only the players that it sees are drawn; several on one cell are a star.
+        """
         grid = [["." for _ in range(self.size)] for _ in range(self.size)]
         for number, (row, column) in enumerate(state.cells.tolist()):
             if state.present[number]:
                 grid[row][column] = str(number + 1)
-        for name, (row, column) in zip("XO", state.positions.tolist(), strict=True):
-            grid[row][column] = name
+        seen = {number: tuple(state.positions[number].tolist()) for number in self.visible_seats(seat)}
+        for number, (row, column) in seen.items():
+            grid[row][column] = _name_player(number) if [*seen.values()].count((row, column)) == 1 else "*"
         width = len(str(self.num_objects))
         return "\n".join(" ".join(token.rjust(width) for token in line) for line in grid)
 
+    def visible_seats(self, seat: int | None) -> tuple[int, ...]:
+        """The players whose cells `seat` sees; all of them for None."""
+        return tuple(range(self.players)) if seat is None or self.sees_teammate else (seat,)
+
     @property
     def _orders(self) -> tuple[tuple[int, ...], ...]:
-        """The orders of collection that are conventions, as object indices from 0."""
-        known = self.objects == "fixed" and self.num_objects <= MAX_ORDERED_OBJECTS
+        """The orders of collection that are conventions, as object indices from 0.
+
+        There are none if some players can do without the others, who may then collect other objects meanwhile.
+        """
+        together = self.level == self.players
+        known = together and self.objects == "fixed" and self.num_objects <= MAX_ORDERED_OBJECTS
         return tuple(itertools.permutations(range(self.num_objects))) if known else ()
 
     @property
     def conventions(self) -> tuple[str, ...]:
-        """The orders of collection for fixed objects; with random objects, conventions may depend on the layout."""
+        """The orders of collection for fixed objects that need all players; with random objects, conventions may
+        depend on the layout."""
         return tuple("order " + "-".join(str(number + 1) for number in order) for order in self._orders)
 
     @property
     def convention_payoffs(self) -> tuple[tuple[float, ...], ...]:
-        """Two orders collect their common prefix; then each player waits at a different object."""
+        """Two orders collect their common prefix; then seat 0 and its teammates wait at different objects."""
         return tuple(tuple(_count_common_prefix(a, b) / self.num_objects for b in self._orders) for a in self._orders)
 
     def convention(self, state: ForagingState, seat: int) -> Int[Array, ""]:
@@ -292,13 +338,28 @@ class Foraging(Environment):
 
         return draw_board(self)
 
-    def scene(self, state: ForagingState) -> Scene:
+    def scene(self, state: ForagingState, seat: int | None = None) -> Scene:
         from coverset.envs.foraging.board import draw_scene
 
-        return draw_scene(self, state)
+        return draw_scene(self, state, seat)
 
 
-def _find_adjacent(state: ForagingState) -> Bool[Array, "2 M"]:
+def _name_player(seat: int) -> str:
+    """X for seat 0; O, P, ..., Z, A, B, ... for the others."""
+    return "X" if seat == 0 else "OPQRSTUVWYZABCDEFGHIJKLMN"[(seat - 1) % 25]
+
+
+def _draw_distinct(key: PRNGKey, number: int, free: int) -> Int[Array, "seats"]:
+    """Draw `number` distinct indices below `free`, uniformly: each among those that are left, counted around them."""
+    drawn: list[Int[Array, ""]] = []
+    for index in jax.random.randint(key, (number,), 0, free - jnp.arange(number)):
+        for before in jnp.sort(jnp.stack(drawn)) if drawn else ():
+            index = jnp.where(index >= before, index + 1, index)
+        drawn.append(index)
+    return jnp.stack(drawn)
+
+
+def _find_adjacent(state: ForagingState) -> Bool[Array, "seats M"]:
     """Whether each seat is adjacent to each object's cell, collected or not."""
     away = jnp.abs(state.positions[:, None] - state.cells[None])
     return jnp.sum(away, axis=-1) == 1

@@ -2,6 +2,9 @@
 
 Heuristics do not observe the partner, so they detect it by a failed move. They then walk around that cell or try again,
 with probability 1/2 each; otherwise two identical heuristics could block each other forever.
+
+In a team of several teammates each follows the heuristic by itself, and remembers as many blocked cells as it has
+partners: with only one it could walk back and forth between two sides of an object at which others stand.
 """
 
 import itertools
@@ -33,8 +36,8 @@ class ForagingMemory(NamedTuple):
     """The cell one step ago."""
     action: Int[Array, ""]
     """The action one step ago."""
-    blocked: Int[Array, "2"]
-    """A cell to walk around until the target changes, or `NOWHERE`."""
+    blocked: Int[Array, "*partners 2"]
+    """A cell to walk around until the target changes, or `NOWHERE`; with several partners as many, newest first."""
 
 
 @final
@@ -52,8 +55,9 @@ class ObjectCollector(Policy):
     """A permutation of 0..M-1."""
 
     def initial_memory(self) -> ForagingMemory:
-        nowhere = jnp.full(2, NOWHERE, jnp.int32)
-        return ForagingMemory(target=jnp.int32(0), position=nowhere, action=jnp.int32(NONE), blocked=nowhere)
+        partners = () if self.environment.players == 2 else (self.environment.players - 1,)
+        nowhere, blocked = jnp.full(2, NOWHERE, jnp.int32), jnp.full((*partners, 2), NOWHERE, jnp.int32)
+        return ForagingMemory(target=jnp.int32(0), position=nowhere, action=jnp.int32(NONE), blocked=blocked)
 
     def act(self, key: PRNGKey, percept: Percept, memory: ForagingMemory) -> tuple[Int[Array, ""], ForagingMemory]:
         view = self.environment.view(percept.observation)
@@ -68,10 +72,13 @@ class ObjectCollector(Policy):
         cost = self.nearness * distance * self.environment.num_objects + self.ranks
         return jnp.argmin(jnp.where(view.present, cost, jnp.iinfo(jnp.int32).max)).astype(jnp.int32)
 
-    def _approach(self, view: ForagingView, target: Int[Array, ""], blocked: Int[Array, "2"]) -> Int[Array, ""]:
+    def _approach(
+        self, view: ForagingView, target: Int[Array, ""], blocked: Int[Array, "*partners 2"]
+    ) -> Int[Array, ""]:
         """Load if adjacent to the target, else take the first step of a shortest path.
 
-        A path always exists: objects touch neither each other nor the border, so no single cell disconnects the grid.
+        With one partner a path always exists: objects touch neither each other nor the border, so no single cell
+        disconnects the grid. Without a path the player moves north until it forgets the cells that are in the way.
         """
         cell = view.cells[target]
         around = self._distances_from_neighbours(view, cell, blocked)
@@ -80,11 +87,11 @@ class ObjectCollector(Policy):
         return jnp.where(jnp.any(view.present), action, NONE).astype(jnp.int32)
 
     def _distances_from_neighbours(
-        self, view: ForagingView, cell: Int[Array, "2"], blocked: Int[Array, "2"]
+        self, view: ForagingView, cell: Int[Array, "2"], blocked: Int[Array, "*partners 2"]
     ) -> Int[Array, "4"]:
         """Steps to a cell adjacent to `cell` from the player's four neighbours, in the order of the actions."""
         rows, columns = _make_padded_grid(self.environment.size)
-        obstacles = jnp.concatenate([view.cells, blocked[None]])
+        obstacles = jnp.concatenate([view.cells, blocked.reshape(-1, 2)])
         on_obstacle = (rows == obstacles[:, :1, None]) & (columns == obstacles[:, 1:, None])
         inside = (rows >= 0) & (rows < self.environment.size) & (columns >= 0) & (columns < self.environment.size)
         free = inside[0] & ~jnp.any(on_obstacle, axis=0)
@@ -94,11 +101,13 @@ class ObjectCollector(Policy):
         return jnp.sum(jnp.where(here, _shift_to_neighbours(away), 0), axis=(1, 2))
 
 
-def _update_blocked_cell(key: PRNGKey, view: ForagingView, memory: ForagingMemory) -> Int[Array, "2"]:
-    """Return the cell to walk around: after a failed move its target with probability 1/2, else the previous one."""
+def _update_blocked_cell(key: PRNGKey, view: ForagingView, memory: ForagingMemory) -> Int[Array, "*partners 2"]:
+    """Return the cells to walk around: after a failed move its target with probability 1/2 instead of the oldest."""
     move = jnp.array(MOVES, jnp.int32)[memory.action]
     failed = jnp.any(move != 0) & jnp.all(view.position == memory.position)
-    return jnp.where(failed & jax.random.bernoulli(key), view.position + move, memory.blocked)
+    kept = memory.blocked.reshape(-1, 2)[:-1]
+    blocked = jnp.concatenate([(view.position + move)[None], kept]).reshape(memory.blocked.shape)
+    return jnp.where(failed & jax.random.bernoulli(key), blocked, memory.blocked)
 
 
 def _make_padded_grid(size: int) -> tuple[Int[Array, "1 s s"], Int[Array, "1 s s"]]:

@@ -4,6 +4,7 @@ The partner's memory, its random choices and mutual blocking make the hidden sta
 return of all objects, 1, is an upper bound; it is lower if the horizon is too short to collect them.
 """
 
+import functools
 import itertools
 
 import numpy as np
@@ -13,15 +14,20 @@ from coverset.envs.foraging.dynamics import MAX_ORDERED_OBJECTS, Foraging
 from coverset.envs.foraging.heuristics import BY_RANK, ObjectCollector
 from coverset.envs.oracle import Oracle
 
+MAX_PLAYERS = 3
+"""Most players whose starts are enumerated."""
+
 
 def solve(environment: Foraging, partner: ObjectCollector, seat: int) -> Oracle:
-    """Bound the return by the share of objects that two players can collect before the horizon, in either seat.
+    """Bound the return by the share of objects that all players can collect before the horizon, in any seat.
 
-    With random objects, or too many to enumerate their orders, the bound is 1.
+    With random objects, too many to enumerate their orders, or more than three players, and if not all players are
+    needed, so that they can collect several objects at a time, the bound is 1.
     """
     del seat
     bound = 1.0
-    if environment.objects == "fixed" and environment.num_objects <= MAX_ORDERED_OBJECTS:
+    together = environment.level == environment.players <= MAX_PLAYERS
+    if together and environment.objects == "fixed" and environment.num_objects <= MAX_ORDERED_OBJECTS:
         bound = _count_collectable(environment, _list_orders(environment, partner)) / environment.num_objects
     return Oracle(bound, exact=False, full_information=bound)
 
@@ -34,9 +40,9 @@ def _list_orders(environment: Foraging, partner: ObjectCollector) -> Int[np.ndar
 
 
 def _count_collectable(environment: Foraging, orders: Int[np.ndarray, "orders M"]) -> float:
-    """Mean over both starts of the objects that can be collected in the best of the orders, without obstacles.
+    """Mean over all starts of the objects that can be collected in the best of the orders, without obstacles.
 
-    Both players are adjacent to the first object after max(d - 1) steps, with d their distances from it; between two
+    All players are adjacent to the first object after max(d - 1) steps, with d their distances from it; between two
     objects they walk at least the distance between them minus 2; and loading an object takes one step.
     """
     cells, size = np.asarray(environment.cells), environment.size
@@ -45,7 +51,9 @@ def _count_collectable(environment: Foraging, orders: Int[np.ndarray, "orders M"
     to_first = np.abs(free[:, None] - cells[orders[:, 0]]).sum(axis=-1) - 1  # [cells, orders]
     between = np.abs(np.diff(cells[orders], axis=1)).sum(axis=-1) - 2
     later = np.cumsum(between + 1, axis=1)
-    first = np.maximum(to_first[:, None], to_first) + 1  # [cells, cells, orders]
+    starts = np.indices((len(free),) * environment.players)
+    first = functools.reduce(np.maximum, [to_first[start] for start in starts]) + 1  # [cells, cells, ..., orders]
     done = np.concatenate([first[..., None], first[..., None] + later], axis=-1) <= environment.horizon
     collected = done.sum(axis=-1).max(axis=-1)
-    return float(collected[~np.eye(len(free), dtype=bool)].mean())
+    apart = [one != other for one, other in itertools.combinations(starts, 2)]
+    return float(collected[np.logical_and.reduce(apart)].mean())

@@ -1,4 +1,7 @@
-"""Heuristics H1 to H6 of the repeated matrix game (Rahman et al. 2024, Appendix A), for tables of any size."""
+"""Heuristics H1 to H6 of the repeated matrix game (Rahman et al. 2024, Appendix A), for tables of any size.
+
+In a team of several teammates each plays the heuristic, with draws of its own.
+"""
 
 from typing import final
 
@@ -30,8 +33,11 @@ class MixedAction(Policy):
 
 
 def list_heuristics(environment: MatrixGame) -> dict[str, tuple[MixedAction, str]]:
-    """Return every pure action of seat 1, then each with 70% and 30% shared by the others, with a sentence each."""
-    actions = environment.num_actions[1]
+    """Return every pure action of the teammates, then each with 70% and 30% shared by the others, with a sentence each.
+
+    Teammates with different numbers of actions play those that all of them have.
+    """
+    actions = min(environment.num_actions[1:])
     pure = [
         (_make_mixed_action(action, actions, 1.0), f"Always plays action {action + 1}.") for action in range(actions)
     ]

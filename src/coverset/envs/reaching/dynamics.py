@@ -2,11 +2,15 @@
 
 Two agents walk on a square grid and are rewarded for the corners that they occupy at the same time. Corners are
 A, B, C, D clockwise from the top left. Agents may share a cell.
+
+Differs from the paper: there may be more than two agents. They earn what the worst pair of them would earn, the
+smallest payoff of all pairs of seats. With payoffs for the same corner only, all of them must meet on one.
 """
 
+import functools
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import jax
@@ -15,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from coverset.checks import check_at_least, check_one_of, check_payoff_table
-from coverset.envs.base import Environment, one_hot_cell, time_limit
+from coverset.envs.base import OMIT_DEFAULT, Environment, one_hot_cell, time_limit
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
 from coverset.policy import Policy
@@ -27,12 +31,14 @@ MOVES = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))
 
 SAME_CORNER = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0))
 WEIGHTED = ((10.0, 0.0, 6.0, 6.0), (0.0, 10.0, 6.0, 6.0), (6.0, 6.0, 8.0, 0.0), (6.0, 6.0, 0.0, 8.0))
+MAX_STARTS = 100_000
+"""Most initial states of more than two players that are listed."""
 
 
 class ReachingState(NamedTuple):
-    """Row and column of both seats."""
+    """Row and column of every seat."""
 
-    positions: Int[Array, "2 2"]
+    positions: Int[Array, "seats 2"]
     time: Int[Array, ""]
 
 
@@ -40,22 +46,26 @@ class ReachingState(NamedTuple):
 class Reaching(Environment):
     """Meet on the corners of a grid.
 
-    Observation: the agent's own cell, followed by the partner's cell if `sees_teammate`. A cell is one-hot in row-major
-    order (size^2 numbers) or, with `encoding="coordinates"`, its row and column scaled to [-1, 1] (2 numbers).
+    Observation: the agent's own cell, followed by the teammates' cells if `sees_teammate`, that of the next seat first.
+    A cell is one-hot in row-major order (size^2 numbers) or, with `encoding="coordinates"`, its row and column scaled
+    to [-1, 1] (2 numbers).
     """
 
     payoffs: tuple[tuple[float, ...], ...] = SAME_CORNER
-    """Reward by the corners of seat 0 (row) and seat 1 (column), in the order A, B, C, D."""
+    """Reward by the corners of seat 0 (row) and seat 1 (column), in the order A, B, C, D; with more players, the
+    smallest reward of all pairs of seats, the lower seat's corner as the row."""
     ends_apart: bool = False
-    """Whether the episode also ends when the agents are on different corners."""
+    """Whether the episode also ends when all agents are on corners, but not on the same."""
     size: int = 5
     """Cells along a side."""
     horizon: int = 50
     """Steps until truncation."""
     sees_teammate: bool = False
-    """Whether the partner's cell is part of the observation."""
+    """Whether the teammates' cells are part of the observation."""
     encoding: str = "one-hot"
     """`one-hot` or `coordinates`."""
+    players: int = field(default=2, metadata=OMIT_DEFAULT)
+    """Number of agents."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "payoffs", check_payoff_table("payoffs", self.payoffs))
@@ -64,15 +74,16 @@ class Reaching(Environment):
         check_at_least("size", self.size, 3, "so that agents can start off the border")
         check_at_least("horizon", self.horizon, 1)
         check_one_of("encoding", self.encoding, ("one-hot", "coordinates"))
+        check_at_least("players", self.players, 2)
 
     @property
     def observation_size(self) -> int:
         cell = self.size**2 if self.encoding == "one-hot" else 2
-        return cell * (2 if self.sees_teammate else 1)
+        return cell * (self.players if self.sees_teammate else 1)
 
     @property
-    def num_actions(self) -> tuple[int, int]:
-        return len(MOVES), len(MOVES)
+    def num_actions(self) -> tuple[int, ...]:
+        return (len(MOVES),) * self.players
 
     def corners(self) -> Int[Array, "4 2"]:
         """Cells of A, B, C and D."""
@@ -80,13 +91,16 @@ class Reaching(Environment):
         return jnp.array([(0, 0), (0, last), (last, last), (last, 0)], jnp.int32)
 
     def reset(self, key: PRNGKey) -> ReachingState:
-        """Draw both starts independently and uniformly from the cells off the border."""
-        positions = jax.random.randint(key, (2, 2), 1, self.size - 1)
+        """Draw the starts independently and uniformly from the cells off the border."""
+        positions = jax.random.randint(key, (self.players, 2), 1, self.size - 1)
         return ReachingState(positions=positions, time=jnp.int32(0))
 
-    def initial_states(self) -> tuple[ReachingState, Float[np.ndarray, "n"]]:
-        inside = range(1, self.size - 1)
-        starts = np.array(list(itertools.product(inside, repeat=4)), np.int32).reshape(-1, 2, 2)
+    def initial_states(self) -> tuple[ReachingState, Float[np.ndarray, "n"]] | None:
+        """All combinations of starts; None for so many players that there are more than `MAX_STARTS`."""
+        inside, axes = range(1, self.size - 1), 2 * self.players
+        if self.players > 2 and len(inside) ** axes > MAX_STARTS:
+            return None
+        starts = np.array(list(itertools.product(inside, repeat=axes)), np.int32).reshape(-1, self.players, 2)
         times = jnp.zeros(len(starts), jnp.int32)
         return ReachingState(positions=jnp.asarray(starts), time=times), np.full(len(starts), 1 / len(starts))
 
@@ -103,19 +117,23 @@ class Reaching(Environment):
             truncated=time_limit(time, self.horizon, terminated),
         )
 
-    def _reward(self, positions: Int[Array, "2 2"]) -> tuple[Float[Array, ""], Flag]:
+    def _reward(self, positions: Int[Array, "seats 2"]) -> tuple[Float[Array, ""], Flag]:
+        """The smallest reward of all pairs, once every pair stands on corners that end the episode."""
         on_corner = jnp.all(positions[:, None] == self.corners()[None], axis=-1)  # [seat, corner]
-        both = jnp.outer(on_corner[0], on_corner[1])
-        reward = jnp.sum(jnp.where(both, jnp.asarray(self.payoffs, jnp.float32), 0.0))
-        ends = jnp.any(both) if self.ends_apart else jnp.any(jnp.diagonal(both))
-        return jnp.where(ends, reward, 0.0), ends
+        pairs = [jnp.outer(one, other) for one, other in itertools.combinations(on_corner, 2)]
+        rewards = [jnp.sum(jnp.where(both, jnp.asarray(self.payoffs, jnp.float32), 0.0)) for both in pairs]
+        ended = [jnp.any(both) if self.ends_apart else jnp.any(jnp.diagonal(both)) for both in pairs]
+        ends = functools.reduce(jnp.logical_and, ended)
+        return jnp.where(ends, functools.reduce(jnp.minimum, rewards), 0.0), ends
 
     def observe(self, state: ReachingState) -> Observations:
         if self.encoding == "one-hot":
             cells = jax.vmap(lambda position: one_hot_cell(position, self.size, self.size))(state.positions)
         else:
             cells = 2.0 * state.positions.astype(jnp.float32) / (self.size - 1) - 1.0
-        return jnp.concatenate([cells, cells[::-1]], axis=-1) if self.sees_teammate else cells
+        if not self.sees_teammate:
+            return cells
+        return jnp.concatenate([jnp.roll(cells, -seats, axis=0) for seats in range(self.players)], axis=-1)
 
     def own_position(self, observation: Float[Array, "d"]) -> Int[Array, "2"]:
         """Decode the agent's own cell from its observation."""
@@ -124,14 +142,19 @@ class Reaching(Environment):
             return jnp.stack([cell // self.size, cell % self.size])
         return jnp.round((observation[:2] + 1.0) * (self.size - 1) / 2.0).astype(jnp.int32)
 
-    def render(self, state: ReachingState) -> str:
+    def render(self, state: ReachingState, seat: int | None = None) -> str:
+        """Draw players as 1, 2, ..., several on one cell as a star; for a `seat` only those that it sees."""
         grid = [["." for _ in range(self.size)] for _ in range(self.size)]
         for name, (row, column) in zip(CORNERS, self.corners().tolist(), strict=True):
             grid[row][column] = name.lower()
-        (row, column), (other_row, other_column) = state.positions.tolist()
-        grid[other_row][other_column] = "2"
-        grid[row][column] = "1" if (row, column) != (other_row, other_column) else "*"
+        seen = {number: tuple(state.positions[number].tolist()) for number in self.visible_seats(seat)}
+        for number, (row, column) in seen.items():
+            grid[row][column] = str(number + 1) if [*seen.values()].count((row, column)) == 1 else "*"
         return "\n".join(" ".join(line) for line in grid)
+
+    def visible_seats(self, seat: int | None) -> tuple[int, ...]:
+        """The players whose cells `seat` sees; all of them for None."""
+        return tuple(range(self.players)) if seat is None or self.sees_teammate else (seat,)
 
     @property
     def seats_alike(self) -> bool:
@@ -143,9 +166,12 @@ class Reaching(Environment):
 
     @property
     def convention_payoffs(self) -> tuple[tuple[float, ...], ...]:
-        if self.ends_apart:
+        """By the corner of seat 0 and that of all others, who are pairs as well if there are several."""
+        if not self.ends_apart:
+            return tuple(tuple(p if i == j else 0.0 for j, p in enumerate(row)) for i, row in enumerate(self.payoffs))
+        if self.players == 2:
             return self.payoffs
-        return tuple(tuple(p if i == j else 0.0 for j, p in enumerate(row)) for i, row in enumerate(self.payoffs))
+        return tuple(tuple(min(p, self.payoffs[j][j]) for j, p in enumerate(row)) for row in self.payoffs)
 
     def convention(self, state: ReachingState, seat: int) -> Int[Array, ""]:
         """The corner on which `seat` stood when the game ended; none if time ran out."""
@@ -174,7 +200,7 @@ class Reaching(Environment):
 
         return draw_board(self)
 
-    def scene(self, state: ReachingState) -> Scene:
+    def scene(self, state: ReachingState, seat: int | None = None) -> Scene:
         from coverset.envs.reaching.board import draw_scene
 
-        return draw_scene(self, state)
+        return draw_scene(self, state, seat)

@@ -1,4 +1,7 @@
-"""Heuristics H1 to H15 of both reaching games (Rahman et al. 2024, Appendix A)."""
+"""Heuristics H1 to H15 of both reaching games (Rahman et al. 2024, Appendix A).
+
+In a team of several teammates each follows the heuristic by itself, with a start and draws of its own.
+"""
 
 from typing import final
 

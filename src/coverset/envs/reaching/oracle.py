@@ -7,8 +7,12 @@ An agent that does not see its partner observes only that the episode continues.
 therefore a fixed plan, whose value depends on the partner only through C[t, c], the probability that the partner has
 reached corner c by time t. What a continuing episode rules out is kept in a small *memory*, see `_track_last_corner`
 and `_track_closed_corners`; values are weighted by the probability that the episode continues.
+
+Teammates of a team walk independently of each other, and the episode cannot end before the last of them arrives. A team
+is therefore a single partner whose *target* is the combination of its members' corners, and who arrives with the last.
 """
 
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias, final
 
@@ -28,15 +32,20 @@ Landing: TypeAlias = Callable[[int, Values], tuple[Values, Int[np.ndarray, "cell
 """From a time and the values after it to the values of entering each cell at that time and the next memory."""
 
 
-class Hypotheses(NamedTuple):
-    """Every path that the partner may take, with its probability."""
+MAX_HYPOTHESES = 6_000
+"""Most hypotheses for an agent that sees its team; a few seconds."""
+MAX_PLAYERS = 6
+"""Most players for whom values are computed; the combinations of corners multiply by four with each."""
 
-    starts: Int[np.ndarray, "h 2"]
+
+class Hypotheses(NamedTuple):
+    """Every path that the partner or the team may take, with its probability."""
+
     targets: Int[np.ndarray, "h"]
-    """The target corner of each path."""
+    """The target corner of each path; of a team, the digits of this number to base 4 are the corners of its members."""
     probabilities: Float[np.ndarray, "h"]
     arrivals: Int[np.ndarray, "h"]
-    """The time of arrival."""
+    """The time of arrival; of a team, of the last arrival."""
 
 
 class PlanMemory(NamedTuple):
@@ -64,19 +73,74 @@ class PlannedWalk(Policy):
         return self.actions[start, time], PlanMemory(start, time + 1)
 
 
-def solve(environment: Reaching, partner: CornerWalker, seat: int) -> Oracle:
-    """Compute the best response of an agent in `seat` to one corner walker. Always exact."""
-    payoffs = np.asarray(environment.payoffs)
-    if seat == 1:
-        payoffs = payoffs.T
-    hypotheses = _list_hypotheses(environment, partner)
-    apart = np.arange(len(hypotheses.targets))
-    full_information = _solve_observed(environment, payoffs, hypotheses, np.tile(apart, (environment.horizon, 1)))
-    if environment.sees_teammate:
-        value = _solve_observed(environment, payoffs, hypotheses, _group_by_path(environment, hypotheses))
-        return Oracle(value, exact=True, full_information=full_information)
-    value, policy = _solve_unobserved(environment, payoffs, hypotheses)
-    return Oracle(value, exact=True, full_information=full_information, policy=policy)
+def solve(environment: Reaching, partner: CornerWalker, seat: int) -> Oracle | None:
+    """Compute the best response of an agent in `seat` to a corner walker, or to a team in which each is one.
+
+    Exact, but for large teams in sight of the agent, where the value is the bound of full information.
+    """
+    if environment.players > MAX_PLAYERS:
+        return None
+    payoffs, members = _tabulate_payoffs(environment, seat), environment.players - 1
+    starts, walker = _list_hypotheses(environment, partner)
+    team = walker if members == 1 else _form_team(_merge_alike(walker), members)
+    apart = np.arange(len(team.targets))
+    full_information = _solve_observed(environment, payoffs, team, np.tile(apart, (environment.horizon, 1)))
+    if not environment.sees_teammate:
+        value, policy = _solve_unobserved(environment, payoffs, team)
+        return Oracle(value, exact=True, full_information=full_information, policy=policy)
+    if len(walker.targets) ** members > MAX_HYPOTHESES:
+        return Oracle(full_information, exact=False, full_information=full_information)
+    paths = _group_by_path(environment, starts, walker)
+    value = _solve_observed(environment, payoffs, *_combine_members(walker, paths, members))
+    return Oracle(value, exact=True, full_information=full_information)
+
+
+def _tabulate_payoffs(environment: Reaching, seat: int) -> Float[np.ndarray, "4 targets"]:
+    """Rewards by the corner of `seat` and the corners of all others: the smallest of all pairs of seats."""
+    table, seats = np.asarray(environment.payoffs), range(environment.players)
+    corners = np.indices((4,) * environment.players)
+    rewards = np.min([table[corners[one], corners[other]] for one, other in itertools.combinations(seats, 2)], axis=0)
+    return np.moveaxis(rewards, seat, 0).reshape(4, -1)
+
+
+def _number_meetings(payoffs: Float[np.ndarray, "4 targets"]) -> Int[np.ndarray, "4"]:
+    """The targets of teams that all walk to A, to B, to C, or to D: 0, 1, 2, 3 times 1 + 4 + 16 + ..."""
+    return np.arange(4) * ((payoffs.shape[1] - 1) // 3)
+
+
+def _form_team(walker: Hypotheses, members: int) -> Hypotheses:
+    """Hypotheses about a team of independent walkers, merged where targets and arrival are the same."""
+    team = walker
+    for _ in range(members - 1):
+        team = _merge_alike(_add_member(team, walker))
+    return team
+
+
+def _add_member(team: Hypotheses, walker: Hypotheses) -> Hypotheses:
+    """All combinations, those of one hypothesis about the team side by side."""
+    return Hypotheses(
+        np.add.outer(4 * team.targets, walker.targets).reshape(-1),
+        np.multiply.outer(team.probabilities, walker.probabilities).reshape(-1),
+        np.maximum.outer(team.arrivals, walker.arrivals).reshape(-1),
+    )
+
+
+def _merge_alike(hypotheses: Hypotheses) -> Hypotheses:
+    """Add the probabilities of hypotheses with the same targets and arrival."""
+    ways = np.column_stack([hypotheses.targets, hypotheses.arrivals])
+    (targets, arrivals), number = (part.T for part in np.unique(ways, axis=0, return_inverse=True))
+    return Hypotheses(targets, np.bincount(number.reshape(-1), hypotheses.probabilities), arrivals)
+
+
+def _combine_members(
+    walker: Hypotheses, paths: Int[np.ndarray, "T h"], members: int
+) -> tuple[Hypotheses, Int[np.ndarray, "T combinations"]]:
+    """All combinations of paths, with groups of equal paths so far: one group for each combination of groups."""
+    team, groups = walker, paths
+    for _ in range(members - 1):
+        team = _add_member(team, walker)
+        groups = (groups[:, :, None] * (paths.max() + 1) + paths[:, None]).reshape(len(paths), -1)
+    return team, groups
 
 
 def _list_starts(environment: Reaching) -> Int[np.ndarray, "n 2"]:
@@ -102,8 +166,8 @@ def _list_successors(environment: Reaching) -> Int[np.ndarray, "cells 5"]:
     return _number_cells(environment, np.clip(cells[:, None] + np.asarray(MOVES), 0, size - 1))
 
 
-def _list_hypotheses(environment: Reaching, partner: CornerWalker) -> Hypotheses:
-    """Return every start with every corner that the partner may choose there."""
+def _list_hypotheses(environment: Reaching, partner: CornerWalker) -> tuple[Int[np.ndarray, "h 2"], Hypotheses]:
+    """Return every start with every corner that one walker may choose there."""
     probabilities = to_double_precision(partner.probabilities)
     starts, corners = _list_starts(environment), np.asarray(environment.corners())
     distances = np.abs(starts[:, None] - corners).sum(axis=-1)
@@ -113,11 +177,11 @@ def _list_hypotheses(environment: Reaching, partner: CornerWalker) -> Hypotheses
         ranked = np.where(probabilities > 0, int(partner.nearness) * distances, np.inf)
         choices = np.eye(len(corners))[np.argmin(ranked, axis=1)]  # the first minimum
     start, target = np.nonzero(choices)
-    return Hypotheses(starts[start], target, choices[start, target] / len(starts), distances[start, target])
+    return starts[start], Hypotheses(target, choices[start, target] / len(starts), distances[start, target])
 
 
 def _solve_unobserved(
-    environment: Reaching, payoffs: Float[np.ndarray, "4 4"], hypotheses: Hypotheses
+    environment: Reaching, payoffs: Float[np.ndarray, "4 targets"], hypotheses: Hypotheses
 ) -> tuple[float, PlannedWalk]:
     """Value and plan of an agent that does not see its partner.
 
@@ -125,7 +189,7 @@ def _solve_unobserved(
 
     where L_t(x', m) is the value of entering x' at time t with memory m: `_track_last_corner`, `_track_closed_corners`.
     """
-    arrived = _compute_arrival_probabilities(environment, hypotheses)
+    arrived = _compute_arrival_probabilities(environment, hypotheses, payoffs.shape[1])
     rule = _track_last_corner if environment.ends_apart else _track_closed_corners
     memories, landing = rule(payoffs, arrived, _number_corners(environment))
     moved = _list_successors(environment)
@@ -139,14 +203,16 @@ def _solve_unobserved(
     return float(values[starts, 0].mean()), PlannedWalk(environment, jnp.asarray(plans))
 
 
-def _compute_arrival_probabilities(environment: Reaching, hypotheses: Hypotheses) -> Float[np.ndarray, "times 4"]:
+def _compute_arrival_probabilities(
+    environment: Reaching, hypotheses: Hypotheses, num_targets: int
+) -> Float[np.ndarray, "times targets"]:
     """C[t, c]: the probability that the partner is on corner c at time t; it stays there once it arrives."""
     in_time = hypotheses.arrivals <= np.arange(environment.horizon + 1)[:, None]
-    return (in_time * hypotheses.probabilities) @ np.eye(4)[hypotheses.targets]
+    return (in_time * hypotheses.probabilities) @ np.eye(num_targets)[hypotheses.targets]
 
 
 def _track_last_corner(
-    payoffs: Float[np.ndarray, "4 4"], arrived: Float[np.ndarray, "times 4"], corners: Int[np.ndarray, "4"]
+    payoffs: Float[np.ndarray, "4 targets"], arrived: Float[np.ndarray, "times targets"], corners: Int[np.ndarray, "4"]
 ) -> tuple[int, Landing]:
     """Any two corners end the episode. Memory is the time m of the agent's last visit to a corner, initially 0.
 
@@ -170,7 +236,7 @@ def _track_last_corner(
 
 
 def _track_closed_corners(
-    payoffs: Float[np.ndarray, "4 4"], arrived: Float[np.ndarray, "times 4"], corners: Int[np.ndarray, "4"]
+    payoffs: Float[np.ndarray, "4 targets"], arrived: Float[np.ndarray, "times targets"], corners: Int[np.ndarray, "4"]
 ) -> tuple[int, Landing]:
     """Only the same corner ends the episode. The agent meets a partner bound for k iff the partner arrives by the
     agent's last visit to k, whatever it does elsewhere; a plan is worth sum_k payoff[k, k] C[last visit to k, k].
@@ -182,13 +248,13 @@ def _track_closed_corners(
     Corners with negative payoffs are closed. This loses nothing: the agent can wait next to a corner instead of on it,
     and walk around it in the same time.
     """
-    everything = np.arange(2 ** len(corners))
+    everything, met = np.arange(2 ** len(corners)), _number_meetings(payoffs)
 
     def landing(time: int, values: Values) -> tuple[Values, Int[np.ndarray, "cells memories"]]:
         landed, memory = values.copy(), np.tile(everything, (len(values), 1))
         for number, cell in enumerate(corners):
-            pay, after = payoffs[number, number], everything | 2**number
-            paid = np.where(after == everything, -np.inf, pay * arrived[time, number] + values[cell, after])
+            pay, after = payoffs[number, met[number]], everything | 2**number
+            paid = np.where(after == everything, -np.inf, pay * arrived[time, met[number]] + values[cell, after])
             landed[cell] = np.maximum(values[cell], paid) if pay >= 0 else -np.inf
             memory[cell] = np.where(paid >= values[cell], after, everything)
         return landed, memory
@@ -208,7 +274,7 @@ def _extract_plan(moved: Int[np.ndarray, "cells 5"], landings: list, start: int)
 
 def _solve_observed(
     environment: Reaching,
-    payoffs: Float[np.ndarray, "4 4"],
+    payoffs: Float[np.ndarray, "4 targets"],
     hypotheses: Hypotheses,
     groups: Int[np.ndarray, "T h"],
 ) -> float:
@@ -236,20 +302,20 @@ def _solve_observed(
 
 
 def _find_endings(
-    environment: Reaching, payoffs: Float[np.ndarray, "4 4"], hypotheses: Hypotheses
+    environment: Reaching, payoffs: Float[np.ndarray, "4 targets"], hypotheses: Hypotheses
 ) -> tuple[Float[np.ndarray, "h cells"], Bool[np.ndarray, "h cells"]]:
     """Return the payoff of each cell once the partner has arrived, and whether entering it ends the episode."""
     shape, corners = (len(hypotheses.targets), environment.size**2), _number_corners(environment)
     pays, ends = np.zeros(shape), np.zeros(shape, bool)
     pays[:, corners] = payoffs[:, hypotheses.targets].T
-    ends[:, corners] = environment.ends_apart | (np.arange(4) == hypotheses.targets[:, None])
+    ends[:, corners] = environment.ends_apart | (_number_meetings(payoffs) == hypotheses.targets[:, None])
     return pays, ends
 
 
-def _group_by_path(environment: Reaching, hypotheses: Hypotheses) -> Int[np.ndarray, "T h"]:
+def _group_by_path(environment: Reaching, starts: Int[np.ndarray, "h 2"], walker: Hypotheses) -> Int[np.ndarray, "T h"]:
     """Return, for each time, a group per hypothesis: equal for partners that have taken the same path so far."""
-    corners = np.asarray(environment.corners())[hypotheses.targets]
-    position, group, groups = hypotheses.starts, np.zeros(len(corners), np.int64), []
+    corners = np.asarray(environment.corners())[walker.targets]
+    position, group, groups = starts, np.zeros(len(corners), np.int64), []
     for _ in range(environment.horizon):
         _, group = np.unique(np.column_stack([group, position]), axis=0, return_inverse=True)
         group = group.reshape(-1)
