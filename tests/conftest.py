@@ -1,12 +1,13 @@
-"""Shapes are enforced while tests run."""
+"""Shapes are enforced while tests run; JAX refuses implicit promotion of ranks and dtypes, here and in subprocesses."""
 
 import gc
 import os
-from pathlib import Path
 
 from jaxtyping import install_import_hook
 
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
+os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
 
 gc.set_threshold(100_000, 20, 20)
 """Tracing makes objects by the million that live on: no need to look through them as often as by default."""
@@ -22,25 +23,6 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 import pytest  # noqa: E402
 
 from coverset.runs import trust  # noqa: E402
-
-EXPLICIT = (
-    "adhoc", "certificates", "envs", "evaluation", "extensions", "learning", "pipeline", "policies", "teammates",
-)  # fmt: skip
-"""Folders whose tests forbid implicit promotion of ranks and dtypes."""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def explicit_promotion(request):
-    """Set before the fixtures of a module are made, for all threads."""
-    if request.path.relative_to(Path(__file__).parent).parts[0] not in EXPLICIT:
-        yield
-        return
-    before = jax.config.jax_numpy_rank_promotion, jax.config.jax_numpy_dtype_promotion
-    jax.config.update("jax_numpy_rank_promotion", "raise")
-    jax.config.update("jax_numpy_dtype_promotion", "strict")
-    yield
-    jax.config.update("jax_numpy_rank_promotion", before[0])
-    jax.config.update("jax_numpy_dtype_promotion", before[1])
 
 
 @pytest.fixture(autouse=True, scope="module")

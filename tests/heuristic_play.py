@@ -22,18 +22,18 @@ class Played(NamedTuple):
 
 
 def play(environment, start, key, policies) -> Played:
-    """One episode of two policies from `start`; after its end everything stands still."""
+    """One episode of a policy in every seat from `start`; after its end everything stands still."""
 
     def body(carry, key):
         state, memories, first, ended = carry
         observations = environment.observe(state)
-        keys = jax.random.split(key, 3)
+        keys = jax.random.split(key, len(policies) + 1)
         moves = [
             policy.act(keys[seat], Percept(observations[seat], jnp.float32(0), first), memories[seat])
             for seat, policy in enumerate(policies)
         ]
         actions, memories = jnp.stack([move[0] for move in moves]), tuple(move[1] for move in moves)
-        outcome = environment.step(keys[2], state, actions)
+        outcome = environment.step(keys[-1], state, actions)
         after = jax.tree.map(lambda old, new: jnp.where(ended, old, new), state, outcome.state)
         carry = (after, memories, jnp.array(False), ended | outcome.terminated | outcome.truncated)
         return carry, (state, actions, jnp.where(ended, 0.0, outcome.reward), ~ended)

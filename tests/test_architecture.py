@@ -26,6 +26,7 @@ LAYERS = (
     ("runs",),
     ("envs.drawing", "envs.oracle"),
     ("envs.base",),
+    ("envs.seats",),
     ("envs.extensions",),
     ("envs.foraging", "envs.matrix", "envs.reaching", "envs.conformance"),
     ("envs.registry", "envs"),
@@ -50,7 +51,7 @@ LAYERS = (
 """A module may import from its own layer's package and from layers above it; names are prefixes below `coverset`."""
 
 GAMES = ("foraging", "matrix", "reaching")
-GAME_TOOLS = ("envs.base", "envs.drawing", "envs.extensions", "envs.oracle")
+GAME_TOOLS = ("envs.base", "envs.seats", "envs.drawing", "envs.extensions", "envs.oracle")
 KNOW_A_GAME = {
     "coverset.envs.registry": GAMES,
     "coverset.adapters.lbforaging": ("foraging",),
@@ -61,12 +62,13 @@ KNOW_A_GAME = {
 MAY_IMPORT = {
     **{
         f"coverset.solver.{part}": ("types", "checks", "solver")
-        for part in ("coverage", "diversity", "games", "zero_sum")
+        for part in ("coverage", "diversity", "games", "independent", "payoffs", "zero_sum")
     },
     "coverset.solver.drawing": ("solver", "runs.storage"),
     "coverset.envs.drawing": (),
     "coverset.envs.oracle": ("policy",),
     "coverset.envs.base": ("types", "checks", "policy", "envs.drawing", "envs.oracle"),
+    "coverset.envs.seats": ("types", "envs.base"),
     **{f"coverset.envs.{game}": ("types", "checks", "policy", f"envs.{game}", *GAME_TOOLS) for game in GAMES},
     "coverset.policy": ("types",),
     "coverset.types": (),

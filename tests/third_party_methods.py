@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from coverset.teammates.method import Frozen, Method, PairWeights, Rollout, Seen, World
+from coverset.teammates.methods.brdiv import BRDiv
 from coverset.types import PRNGKey, Scalar
 
 
@@ -74,3 +75,11 @@ class Adjustable(Method):
 
 class NotAMethod:
     """Inherits from nothing."""
+
+
+@dataclass(frozen=True)
+class Selecting(BRDiv):
+    """Trains more pairs than it saves."""
+
+    def population(self, state, trained):
+        return jax.tree.map(lambda leaf: leaf[:2], trained)

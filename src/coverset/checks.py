@@ -52,20 +52,31 @@ def check_finite(name: str, value: float) -> None:
 def check_one_of(name: str, value: str, known: Collection[str]) -> None:
     """Raise unless `value` is one of the `known` names; suggest the nearest."""
     if value not in known:
-        near = get_close_matches(value, known, n=1)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
+        hint = suggest_nearest(value, known)
         raise ValueError(f"{name} must be one of {', '.join(sorted(known))}, got '{value}'.{hint}")
+
+
+def suggest_nearest(value: str, known: Collection[str]) -> str:
+    """A question, after a space, whether the nearest of the `known` names was meant; nothing if none is near."""
+    near = get_close_matches(value, known, n=1)
+    return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def check_rectangular(name: str, rows: Sequence[Sequence[Any]]) -> None:
+    """Raise unless all rows are as long as the first."""
+    for number, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            raise ValueError(
+                f"{name} must be rectangular: row 0 has {len(rows[0])} entries, row {number} has {len(row)}."
+            )
 
 
 def check_payoff_table(name: str, rows: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ...]:
     """Return `rows` as a rectangular tuple of finite floats, or raise an error that names the first invalid entry."""
     if not rows or not all(len(row) > 0 for row in rows):
         raise ValueError(f"{name} must have at least one row and one column, got {list(map(list, rows))}.")
+    check_rectangular(name, rows)
     for number, row in enumerate(rows):
-        if len(row) != len(rows[0]):
-            raise ValueError(
-                f"{name} must be rectangular: row 0 has {len(rows[0])} entries, row {number} has {len(row)}."
-            )
         for column, value in enumerate(row):
             if not math.isfinite(value):
                 raise ValueError(f"{name} must hold finite numbers, got {value} in row {number}, column {column}.")
@@ -114,4 +125,4 @@ def _describe_annotation(annotation: Any) -> str:
     if origin is not tuple:
         return _TYPE_NAMES.get(annotation, str(annotation))
     items = f"{len(inner)} items" if inner[1:] != (...,) else "items"
-    return f"a list of {items}, each {_describe_annotation(inner[0])}"
+    return f"a list of {items}" if inner[0] is Any else f"a list of {items}, each {_describe_annotation(inner[0])}"

@@ -1,12 +1,11 @@
 """Classes by name: built-in ones from a table, installed ones by entry point, any other as `module:Class`."""
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
-from coverset.checks import describe_exception, format_value
+from coverset.checks import describe_exception, format_value, suggest_nearest
 
 T = TypeVar("T")
 
@@ -27,8 +26,7 @@ def load_class(what: str, name: str, built_in: Mapping[str, str], base: type[T])
     module, colon, attribute = place.partition(":")
     if not colon:
         known = [*built_in, *_installed(what)]
-        near = get_close_matches(name, known, n=1)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
+        hint = suggest_nearest(name, known)
         raise ValueError(f"{what} must be {', '.join(known)} or module:Class, got {format_value(name)}.{hint}")
     try:
         found: Any = import_module(module)

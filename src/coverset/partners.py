@@ -6,7 +6,6 @@ Every command and the studio find policies here. Members of a population are cou
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,11 @@ import jax.numpy as jnp
 
 from coverset.adhoc.pool import PartnerPool
 from coverset.adhoc.saved import load_agent_policy
-from coverset.checks import check_between, check_one_of
+from coverset.checks import check_between, check_one_of, suggest_nearest
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
+from coverset.envs.seats import sides
 from coverset.exported.file import ExportedPolicy, load_saved
 from coverset.policies.compatibility import policy_shape
 from coverset.policies.population import Population, load_population
@@ -175,11 +175,9 @@ def _unknown(name: str, game: Game, known: Mapping[str, Policy]) -> str:
     usable = [*reversed(ROLES)] if game.run is not None else []
     usable += [OTHER_SEEDS] if game.run is not None and other_seeds(game.run.path) else []
     usable += [HEURISTICS, *known] if known else []
-    near = get_close_matches(name, usable, n=1)
-    hint = f" Did you mean '{near[0]}'?" if near else ""
     lacking = "" if known else f" {game.known_as['env']} has no heuristics."
     told = ", ".join([*usable, "a path or module:function"])
-    return f"A policy must be {told}, got '{name}'.{hint}{lacking}"
+    return f"A policy must be {told}, got '{name}'.{suggest_nearest(name, usable)}{lacking}"
 
 
 def _half(source: str, population: Population, role: str) -> Group:
@@ -340,7 +338,8 @@ def check_same_environment(
 def check_fits(source: str, policy: Policy, environment: Environment, *, seat: int) -> None:
     """Raise unless a saved policy reads this environment's observations and chooses among a seat's actions."""
     reads, chooses = policy_shape(policy)
-    wanted = environment.observation_size, environment.num_actions[seat]
+    side = sides(environment)[min(seat, 1)]
+    wanted = side.observation_size, side.num_actions
     if (reads, chooses) != wanted:
         raise ValueError(
             f"{source} reads {reads} numbers and chooses among {chooses} actions, but seat {seat} has {wanted[0]} and "

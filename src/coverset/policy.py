@@ -3,13 +3,19 @@
 import abc
 
 import equinox as eqx
-from jaxtyping import Array, Float, Int
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
 
 from coverset.types import Percept, PRNGKey, PyTree
 
+ILLEGAL = -1e9
+"""Logit of an illegal action: its probability is exactly zero, and unlike infinity it has finite gradients."""
+
 
 class Policy(eqx.Module):
-    """A policy with memory, written for one seat of one environment; `vmap` adds the rest.
+    """A policy with memory, written for one environment; `vmap` adds the rest.
+
+    It plays the seat that it was written for, or any seat of the team's side, as `percept.seat` tells it.
 
     Memory is initialised at the start of a trial (a series of episodes with one partner) and carried across its
     episodes; `percept.first` marks the start of each. A policy that should forget between episodes resets its memory.
@@ -27,3 +33,8 @@ class Policy(eqx.Module):
         """The distribution from which `act` draws; None where a policy does not know it."""
         del percept, memory
         return None
+
+
+def mask_logits(logits: Float[Array, "*b a"], legal: Bool[Array, "*b a"] | None) -> Float[Array, "*b a"]:
+    """Logits under which illegal actions have probability zero; the same where nothing is masked."""
+    return logits if legal is None else jnp.where(legal, logits, ILLEGAL)

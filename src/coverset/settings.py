@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from coverset.checks import check_at_least, check_between, check_finite, check_one_of, check_positive, check_type
 
+TEAM_NETWORKS = ("shared", "separate")
 VALUE_STATES = ("initial", "batch")
 
 T = TypeVar("T")
@@ -103,6 +104,12 @@ class GenerateSettings(LearningSettings):
     """Further environments in each self-play cell; they sharpen its estimates and leave the objective as it is."""
     share_pair_parameters: bool = False
     """Whether best response i and teammate i are one policy: for games in which both seats see and do alike."""
+    team_networks: str = "shared"
+    """How a teammate plays all seats but the ego's in games of three or more: one `shared` network, which knows its
+    seat, or `separate` ones. Policies of which a pair shares one do not know their seat."""
+    ego_reward_share: float = 0.0
+    """What teammates maximise in self-play where seats have rewards of their own: 0 for their own return, 1 for the
+    ego's, and between them a weighted sum."""
     normalise_advantages: bool = True
     """Whether each policy's advantages are divided by their root mean square in the rollout."""
     normalise_pair_weights: bool = True
@@ -128,6 +135,8 @@ class GenerateSettings(LearningSettings):
         check_positive("target_update_rate", self.target_update_rate)
         check_between("target_update_rate", self.target_update_rate, 0, 1)
         check_one_of("value_states", self.value_states, VALUE_STATES)
+        check_one_of("team_networks", self.team_networks, TEAM_NETWORKS)
+        check_between("ego_reward_share", self.ego_reward_share, 0, 1)
 
     @property
     def settled_margin(self) -> float:
@@ -149,6 +158,9 @@ class TrainSettings(LearningSettings):
     """Rewards are multiplied by this before the agent reads them or learns from them; returns are reported unscaled."""
     episodes_per_trial: int = 20
     """Episodes with one partner before memory is cleared."""
+    mixed_teams: float = 0.25
+    """Share of the environments of each partner in which, in games of three or more players, other partners take the
+    seats after its first."""
     evaluations: int = 10
     """How often, evenly over the run, the agent is measured with held-out partners."""
 
@@ -156,6 +168,7 @@ class TrainSettings(LearningSettings):
         super().__post_init__()
         check_positive("reward_scale", self.reward_scale)
         check_at_least("evaluations", self.evaluations, 0)
+        check_between("mixed_teams", self.mixed_teams, 0, 1)
         for name in ("envs_per_partner", "episodes_per_trial"):
             check_at_least(name, getattr(self, name), 1)
         if self.envs_per_partner % self.minibatches:
@@ -180,9 +193,10 @@ class Schedule:
 
     @property
     def updates_per_chunk(self) -> int:
-        """Updates of one compiled dispatch."""
-        num_updates = math.ceil(self.total_steps / self.steps_per_update)
-        return max(1, min(num_updates, round(self.chunk_steps / self.steps_per_update)))
+        """Updates of one compiled dispatch: all of them where `chunk_steps` allows for the whole run."""
+        if self.chunk_steps >= self.total_steps:
+            return math.ceil(self.total_steps / self.steps_per_update)
+        return max(1, round(self.chunk_steps / self.steps_per_update))
 
     @property
     def steps_per_chunk(self) -> int:

@@ -1,7 +1,7 @@
 """Array aliases with named axes, and the two records that environments and policies exchange.
 
-Axes: `K` policies of a population, `n` environments, `T` time steps, `d` observation features, seats `2`.
-Seat 0 is always the best response (or the ad hoc agent), seat 1 the teammate.
+Axes: `K` policies of a population, `n` environments, `T` time steps, `d` observation features, `seats` players.
+Seat 0 is always the best response (or the ad hoc agent), all other seats belong to its teammates.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -10,8 +10,8 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 PRNGKey: TypeAlias = Key[Array, ""]
 Observation: TypeAlias = Float[Array, "d"]
-Observations: TypeAlias = Float[Array, "2 d"]
-Actions: TypeAlias = Int[Array, "2"]
+Observations: TypeAlias = Float[Array, "seats d"]
+Actions: TypeAlias = Int[Array, "seats"]
 Scalar: TypeAlias = Float[Array, ""]
 Flag: TypeAlias = Bool[Array, ""]
 PairMatrix: TypeAlias = Float[Array, "K K"]
@@ -26,16 +26,21 @@ class Percept(NamedTuple):
     observation: Observation
     """The policy's own observation of the current state."""
     reward: Scalar
-    """The common reward of the previous step; 0 at the first step of a trial."""
+    """The seat's reward for the previous step; 0 at the first step of a trial."""
     first: Flag
     """Whether this step starts an episode; `reward` then belongs to the end of the previous episode."""
+    legal: Bool[Array, "a"] | None = None
+    """The actions that the seat may choose; None in games whose actions are always legal."""
+    seat: Int[Array, ""] | None = None
+    """The policy's seat in games of more than two players; None in games of two, where a policy has one seat."""
 
 
 class Outcome(NamedTuple):
     """The result of one environment step, before any reset."""
 
     state: PyTree
-    reward: Scalar
+    reward: Scalar | Float[Array, "seats"]
+    """One number is a reward that all seats share; otherwise one for each seat."""
     terminated: Flag
     """The game is over; its future return is 0."""
     truncated: Flag

@@ -71,14 +71,14 @@ NOT_COMMANDS = {"agent", "exported", "population", "recording"}
 
 
 def prepare() -> None:
-    """What the commands start from: runs that nobody has trained, and a file that a page shows."""
+    """What the commands start from: runs that nobody has trained, and files that a page shows."""
     for environment in ("matrix", "reaching", "weighted-reaching"):
         toy_run.untrained(Path(f"runs/{environment}-lbrdiv-fast/seed-0"), environment)
     for copy in ("matrix-brdiv-fast", "a", "b"):
         shutil.copytree("runs/matrix-lbrdiv-fast", f"runs/{copy}")
     page = (pages.ROOT / "docs" / "how-to" / "exact-solver.md").read_text()
-    name, content = re.findall(r"^\$ cat (\S+)\n(.*?)^\$", page, re.MULTILINE | re.DOTALL)[0]
-    Path(name).write_text(content)
+    for name, content in re.findall(r"^\$ cat (\S+)\n(.*?)^\$", page, re.MULTILINE | re.DOTALL):
+        Path(name).write_text(content)
 
 
 def written() -> list[tuple[str, list[str]]]:

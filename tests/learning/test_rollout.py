@@ -59,7 +59,7 @@ def diaries(environment: Environment, episodes: int):
     """The memories of two recorders after a trial."""
     policies = (Recorder(jnp.int32(1)), Recorder(jnp.int32(2)))
     memories = tuple(policy.initial_memory() for policy in policies)
-    reward = jnp.float32(0.0)
+    reward = jnp.zeros(2)
     play = jax.jit(lambda key, memories, reward: play_episode(key, environment, policies, memories, reward))
     for key in jax.random.split(jax.random.key(0), episodes):
         _, memories, reward = play(key, memories, reward)

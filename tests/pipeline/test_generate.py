@@ -218,7 +218,7 @@ def test_seeds_whose_constraints_hold_end_while_others_go_on(tmp_path: Path) -> 
     lost = tmp_path / "lost"
     shutil.copytree(stopped, lost)
     first = RunDirectory(lost / f"seed-{ends.index(min(ends))}")
-    assert first.count_intact_rows() == min(ends)
+    assert len(first.rows()) == min(ends)
     first.metrics_path.write_bytes(first.metrics_path.read_bytes()[:-1])
     for out, warnings in ((stopped, []), (lost, [f"holds {min(ends) - 1} of the {min(ends)} rows"])):
         witness = Witness()

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from coverset.envs.matrix import MatrixGame
-from coverset.policies.network import NetworkSpec, build_networks, network_class
+from coverset.policies.network import NetworkSpec, network_class
 from coverset.policies.networks.conv import Conv, convolve
+from coverset.policies.team import build_networks
 from coverset.settings import GenerateSettings
 from coverset.teammates.critic import PairCritic, joint_shape
 from coverset.teammates.methods.lbrdiv import LBRDiv

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from coverset.policies.actor import ActorPolicy, dense_policy
-from coverset.policies.network import NETWORKS, NetworkSpec, build_networks
+from coverset.policies.network import NETWORKS, NetworkSpec
 from coverset.policies.networks.dense import MLP
 from coverset.policies.population import FORMAT, Population, load_population, save_population
 from coverset.policies.saving import network_record
-from coverset.policies.stacked import count_members, take_members
+from coverset.policies.stacked import count_members, take_member
+from coverset.policies.team import build_networks
 from coverset.runs.storage import DamagedFile, load_tensors, save_tensors
 
 SIZES = {"best_responses": (2, 5, 3), "teammates": (2, 5, 4)}
@@ -67,10 +68,10 @@ def test_tensors_have_the_names_that_others_may_rely_on(path: Path) -> None:
     assert tensors["teammates.weights.1"].shape == (3, 5, 4)
 
 
-def test_members_are_chosen_in_order(population: Population) -> None:
-    chosen = take_members(population.teammates, 2, 0)
+def test_a_member_is_taken_by_its_index(population: Population) -> None:
+    chosen = take_member(population.teammates, 2)
     for left, right in zip(jax.tree.leaves(chosen), jax.tree.leaves(population.teammates), strict=True):
-        np.testing.assert_array_equal(left, right[jnp.array([2, 0])])
+        np.testing.assert_array_equal(left, right[2])
 
 
 def drop_teammates(tensors: dict) -> None:
@@ -122,7 +123,7 @@ def test_tensors_that_do_not_fit_are_refused(path: Path, spoil, sentence: str) -
 def test_a_file_of_another_kind_is_refused(path: Path) -> None:
     tensors, _ = load_tensors(path)
     save_tensors(path, tensors, {"format": "coverset agent 1"})
-    with pytest.raises(DamagedFile, match="holds 'coverset agent 1' where 'coverset population 2' was expected"):
+    with pytest.raises(DamagedFile, match="holds 'coverset agent 1' where 'coverset population 3' was expected"):
         load_population(path)
 
 
@@ -132,7 +133,7 @@ def test_a_file_of_another_kind_is_refused(path: Path) -> None:
         (lambda m: m.pop("env"), "does not hold env"),
         (lambda m: m.update(env=["matrix"]), r"env must be text, got \['matrix'\]"),
         (lambda m: m.update(env_parameters=[]), "env_parameters must be a JSON object"),
-        (lambda m: m.update(format=["x"] * 1000), "where 'coverset population 2' was expected"),
+        (lambda m: m.update(format=["x"] * 1000), "where 'coverset population 3' was expected"),
         (
             lambda m: m.update(format="coverset population 1"),
             r"by another version of coverset \('coverset population 1'\)",

@@ -1,5 +1,7 @@
 """Recurrent networks: a whole rollout at once equals step after step, and memory is cleared where episodes start."""
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,11 +11,12 @@ from coverset.policies.actor import ActorPolicy
 from coverset.policies.network import (
     Network,
     NetworkSpec,
-    build_networks,
     clear_memory,
     initial_memories,
     network_class,
 )
+from coverset.policies.networks.dense import MLP
+from coverset.policies.team import build_networks
 from coverset.teammates.critic import PairCritic
 from coverset.types import Percept
 
@@ -130,3 +133,15 @@ def test_a_critic_evaluates_as_it_unrolls_and_steps_once_more_from_there(critic:
         np.testing.assert_allclose(values.following[t], critic.step(final[t], own, identity)[0], rtol=1e-4, atol=1e-5)
     for left, right in zip(jax.tree.leaves(values.memory), jax.tree.leaves(own), strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-4, atol=1e-5)
+
+
+class Forgetful(MLP):
+    """Says that it is recurrent, but not how it unrolls."""
+
+    recurrent: ClassVar[bool] = True
+
+
+def test_a_recurrent_network_must_say_how_it_unrolls(rollout) -> None:
+    network = Forgetful.build(jax.random.key(0), SPEC)
+    with pytest.raises(TypeError, match=r"^Forgetful is recurrent and must define unroll\.$"):
+        network.unroll(rollout[0], (), rollout[1])

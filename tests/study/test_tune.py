@@ -66,7 +66,7 @@ def test_each_alpha_has_a_run_of_its_own_and_the_choice_is_written_down(tmp_path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alpha-0.25", "alpha-0.5", "alpha-1", "tune.json"]
     for alpha in (0.25, 0.5, 1):
         config = json.loads((tmp_path / f"alpha-{alpha}" / "seed-0" / "config.json").read_text())
-        assert (config["method"], config["settings"]["alpha"]) == ("lipo", alpha)
+        assert (config["method"], config["method_settings"]["alpha"]) == ("lipo", alpha)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("summary.json")}
     assert run([*words, "--generation", *settings, "--json"]) == 0
     answer = json.loads(capfd.readouterr().out)

@@ -181,6 +181,14 @@ def test_populations_of_unequal_sizes_are_saved_and_measured(run) -> None:
     assert (directory / "figures" / "cross-play.png").is_file()
 
 
+def test_a_method_may_save_fewer_pairs_than_it_trains(tmp_path: Path) -> None:
+    options = {**TOY, "population_size": 3}
+    (summary,) = coverset.generate("matrix", method="third_party_methods:Selecting", out=tmp_path, **options)
+    assert (summary["population_size"], np.shape(summary["cross_play"])) == (2, (2, 2))
+    assert (tmp_path / "seed-0" / "figures" / "training.png").is_file()
+    assert "damaged" not in Path(coverset.report(tmp_path)["page"]).read_text()
+
+
 def test_a_run_of_unequal_sizes_has_a_report_and_a_row_in_the_table(run, tmp_path: Path, capsys) -> None:
     directory, summary = run
     page = Path(coverset.report(directory, out=tmp_path / "report.html")["page"])

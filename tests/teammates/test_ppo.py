@@ -9,32 +9,22 @@ import numpy as np
 import optax
 import pytest
 
+from coverset.envs.seats import Seating, Side
 from coverset.learning.losses import log_probabilities
 from coverset.policies.network import NetworkSpec
 from coverset.policies.networks.dense import MLP
 from coverset.settings import GenerateSettings
+from coverset.teammates.batches import Batch, SeatBatch, critic_batch, estimate, seat_batch
 from coverset.teammates.collect import Steps
 from coverset.teammates.critic import PairCritic
 from coverset.teammates.method import PairWeights
 from coverset.teammates.networks import Networks
 from coverset.teammates.pair_grid import PairGrid
-from coverset.teammates.ppo import (
-    Batch,
-    Losses,
-    Optimised,
-    Pace,
-    SeatBatch,
-    actor_loss,
-    critic_batch,
-    critic_loss,
-    estimate,
-    improve,
-    init_moments,
-    seat_batch,
-)
+from coverset.teammates.ppo import Losses, Optimised, Pace, actor_loss, critic_loss, improve, init_moments
 
 K, LENGTH, FEATURES, ACTIONS = 3, 2, 2, (3, 2)
 GRID = PairGrid(K, K, 2, 1)
+SEATS = Seating(0, (1,), *(Side(1, actions, (FEATURES,)) for actions in ACTIONS))
 WEIGHTS = jnp.array([[3.0, -0.5, -2.0], [-1.0, 4.0, -0.25], [0.0, -3.0, 2.0]])
 CLIP = 0.2
 NO_BONUS = jnp.zeros(K)
@@ -96,7 +86,7 @@ def actors(networks: Networks, seat: int) -> MLP:
 
 def policy_gradient(networks: Networks, steps: Steps, seat: int, chosen: GenerateSettings) -> MLP:
     advantage, _, _ = estimate(GRID, networks.critic, steps, (), chosen)
-    batch = seat_batch(seat, GRID, steps, advantage, WEIGHTS, (), chosen)
+    batch = seat_batch(seat, SEATS, GRID, steps, advantage, WEIGHTS, (), chosen)
     return jax.grad(lambda stack: actor_loss(stack, batch, NO_BONUS, CLIP)[0])(actors(networks, seat))
 
 
@@ -185,7 +175,7 @@ def test_extra_self_play_leaves_the_objective_as_it_is(networks: Networks) -> No
 @partial(jax.jit, static_argnums=(0, 3))
 def objectives(grid: PairGrid, networks: Networks, steps: Steps, chosen: GenerateSettings) -> jax.Array:
     advantage, target, _ = estimate(grid, networks.critic, steps, (), chosen)
-    seats = [seat_batch(seat, grid, steps, advantage, WEIGHTS, (), chosen) for seat in (0, 1)]
+    seats = [seat_batch(seat, SEATS, grid, steps, advantage, WEIGHTS, (), chosen) for seat in (0, 1)]
     losses = [actor_loss(actors(networks, s), seats[s], jnp.full(K, 0.3), CLIP)[0] for s in (0, 1)]
     return jnp.stack([*losses, critic_loss(networks.critic, grid, critic_batch(grid, steps, target, ()))])
 
@@ -212,7 +202,7 @@ def test_the_critic_weights_every_pair_equally(networks: Networks, steps: Steps)
 def test_the_entropy_bonus_weights_every_cell_equally(networks: Networks, steps: Steps) -> None:
     chosen = settings()
     nothing = jnp.zeros(steps.reward.shape)
-    batch = seat_batch(1, GRID, steps, nothing, WEIGHTS, (), chosen)
+    batch = seat_batch(1, SEATS, GRID, steps, nothing, WEIGHTS, (), chosen)
     bonuses = jnp.array([0.0, 1.0, 2.0])
     loss, entropies, logits = actor_loss(networks.teammates, batch, bonuses, CLIP)
     np.testing.assert_allclose(loss, -jnp.sum(bonuses * entropies), rtol=1e-5)
@@ -227,7 +217,7 @@ def test_the_entropy_bonus_weights_every_cell_equally(networks: Networks, steps:
 def whole_batch(networks: Networks, steps: Steps, chosen: GenerateSettings) -> Batch:
     advantage, target, _ = estimate(GRID, networks.critic, steps, (), chosen)
     return Batch(
-        *(seat_batch(seat, GRID, steps, advantage, WEIGHTS, (), chosen) for seat in (0, 1)),
+        *(seat_batch(seat, SEATS, GRID, steps, advantage, WEIGHTS, (), chosen) for seat in (0, 1)),
         critic_batch(GRID, steps, target, ()),
     )
 

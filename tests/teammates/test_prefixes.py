@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from countdown import Countdown
+from coverset.envs.seats import seating
 from coverset.settings import GenerateSettings
+from coverset.teammates.batches import Batch, critic_batch, data_shares, estimate, seat_batch
 from coverset.teammates.collect import Playing, Steps, Tally, collect, start_playing
 from coverset.teammates.method import PairWeights, Prefix
 from coverset.teammates.networks import Networks, init_networks
 from coverset.teammates.pair_grid import PairGrid
-from coverset.teammates.ppo import Batch, critic_batch, data_shares, estimate, grid_loss, seat_batch
+from coverset.teammates.ppo import grid_loss
 from coverset.teammates.prefixes import draw_prefixes
 from grids import pair_of
 from stubborn import stubborn
@@ -138,7 +140,7 @@ def test_tallied_returns_count_only_data(collected: Collected) -> None:
 def gradient(networks: Networks, steps: Steps) -> Networks:
     """Of all losses on a rollout; targets and advantages by the networks themselves, as in training."""
     advantage, target, _ = estimate(GRID, networks.critic, steps, (), SETTINGS)
-    seats = [seat_batch(seat, GRID, steps, advantage, WEIGHTS[seat], (), SETTINGS) for seat in (0, 1)]
+    seats = [seat_batch(seat, seating(GAME), GRID, steps, advantage, WEIGHTS[seat], (), SETTINGS) for seat in (0, 1)]
     batch = Batch(*seats, critic_batch(GRID, steps, target, ()))
     bonuses = (jnp.full(2, 0.1), jnp.full(2, 0.1))
     return jax.grad(grid_loss, has_aux=True)(networks, GRID, batch, bonuses, 0.2)[0]

@@ -13,11 +13,12 @@ import pytest
 from countdown import Countdown
 from coverset.learning.losses import log_probabilities
 from coverset.settings import GenerateSettings
+from coverset.teammates.batches import Batch, estimate, take_part
 from coverset.teammates.collect import Steps, collect
 from coverset.teammates.method import PairWeights
 from coverset.teammates.methods.lbrdiv import LBRDiv
 from coverset.teammates.networks import Networks
-from coverset.teammates.ppo import Batch, actor_loss, critic_loss, estimate, take_part
+from coverset.teammates.ppo import actor_loss, critic_loss
 from coverset.teammates.trainer import Trainer, TrainState
 
 HORIZON, LENGTH, K = 3, 4, 2

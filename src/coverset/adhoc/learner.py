@@ -18,11 +18,12 @@ from jaxtyping import Array, Bool, Float, Int
 
 from coverset.adhoc.pool import PartnerPool
 from coverset.envs.base import Environment
+from coverset.envs.seats import seating
 from coverset.policies.actor import ActorPolicy
 from coverset.policies.network import POLICY_HEAD_SCALE, NetworkSpec, network_class
 from coverset.policies.population import Population
 from coverset.policies.stacked import count_members
-from coverset.policy import Policy
+from coverset.policy import Policy, mask_logits
 from coverset.settings import TrainSettings
 from coverset.types import Percept, PRNGKey, PyTree, Scalar
 
@@ -81,7 +82,7 @@ class World(NamedTuple):
     population: Population
     partners: PartnerPool
     seat: int
-    """The agent's seat; partners take the other."""
+    """The agent's seat; partners take all others."""
     spec: AgentSpec
 
 
@@ -136,22 +137,23 @@ class AgentBatch(NamedTuple):
     target: Float[Array, "T *n"]
     """What the critic should have said."""
     partner_observations: Float[Array, "T *n e"]
-    """What the partner saw at this step."""
+    """What the partner saw at this step; with an axis of seats before the last where there are several partners."""
     partner_actions: Int[Array, "T *n"]
-    """What the partner did at this step, at the same time as the agent acted."""
+    """What the partner, or each of them, did at this step, at the same time as the agent acted."""
     memory: PyTree
+    legal: Bool[Array, "T *n a"] | None = None
+    """The agent's legal actions, with which `ppo_loss` masks the logits; None where nothing is masked."""
 
     def take(self, chosen: Int[Array, "m"]) -> "AgentBatch":
         """Some of the environments, with their memories."""
-        *sequences, memory = self
-        taken = (sequence[:, chosen] for sequence in sequences)
-        return AgentBatch(*taken, jax.tree.map(lambda x: x[chosen], memory))  # pyright: ignore[reportCallIssue]
+        memory = jax.tree.map(lambda x: x[chosen], self.memory)
+        return jax.tree.map(lambda x: x[:, chosen], self._replace(memory=()))._replace(memory=memory)
 
     def flatten(self) -> "AgentBatch":
         """[T, P, n, ...] -> [T, N, ...], memory [P, n, ...] -> [N, ...]."""
-        *sequences, memory = self
-        flat = (x.reshape(x.shape[0], -1, *x.shape[3:]) for x in sequences)
-        return AgentBatch(*flat, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), memory))  # pyright: ignore[reportCallIssue]
+        memory = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), self.memory)
+        flat = jax.tree.map(lambda x: x.reshape(x.shape[0], -1, *x.shape[3:]), self._replace(memory=()))
+        return flat._replace(memory=memory)
 
 
 class Pace(NamedTuple):
@@ -261,7 +263,7 @@ class AdHocPolicy(Policy):
         """Unnormalised log-probabilities of the actions, and the network's next memory."""
         inputs = self.learner.inputs(percept, memory.last_action, self.spec)
         outputs, network = self.actor.step(inputs, memory.network)
-        return outputs[..., : self.num_actions], network
+        return mask_logits(outputs[..., : self.num_actions], percept.legal), network
 
 
 def init_actor_critic(
@@ -308,11 +310,12 @@ def agent_spec(
     halves = {}
     if learner.needs_population and population is not None:
         halves = {role: stack_spec(policies) for role, policies in population._asdict().items()}
+    seats = seating(environment, seat)
     return AgentSpec(
-        observation_shape=tuple(environment.observation_shape),
-        num_actions=environment.num_actions[seat],
-        partner_observation_size=environment.observation_size,
-        partner_num_actions=environment.num_actions[1 - seat],
+        observation_shape=seats.ego_side.observation_shape,
+        num_actions=seats.ego_side.num_actions,
+        partner_observation_size=seats.team_side.observation_size,
+        partner_num_actions=seats.team_side.num_actions,
         hidden_sizes=settings.hidden_sizes,
         memory_size=settings.memory_size,
         fourier_bandwidth=float(settings.fourier_bandwidth),

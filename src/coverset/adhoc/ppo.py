@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from coverset.adhoc.learner import AgentBatch, Pace
 from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities
+from coverset.policy import mask_logits
 from coverset.types import Scalar
 
 
@@ -18,6 +19,7 @@ def ppo_loss(
     logits: Float[Array, "T *n a"], values: Float[Array, "T *n"], batch: AgentBatch, pace: Pace
 ) -> tuple[Scalar, dict[str, Scalar]]:
     """The loss of a policy and a critic, and its parts `entropy` and `critic_loss` to log."""
+    logits = mask_logits(logits, batch.legal)
     log_p = log_probabilities(logits, batch.actions)
     gain = clipped_surrogate(log_p, batch.log_p, batch.advantage, clip=pace.clip).mean()
     entropies = entropy(logits).mean()

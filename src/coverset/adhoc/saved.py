@@ -33,7 +33,7 @@ from coverset.runs.storage import DamagedFile, check_fields, load_tensors, save_
 from coverset.runs.trust import check_trusted, foreign_names, sign_record
 from coverset.types import Percept
 
-FORMAT = "coverset agent 2"
+FORMAT = "coverset agent 3"
 ROLE = "policy"
 SPEC_FIELDS = {name: kind for name, kind in get_type_hints(AgentSpec).items() if name not in Population._fields}
 """Plain fields of a specification, and their types."""
@@ -152,16 +152,22 @@ class Agent:
         self._memory = self._policy.initial_memory()
         self._first = True
 
-    def act(self, observation: Any, reward: float = 0.0, done: bool = False) -> int:
+    def act(self, observation: Any, reward: float = 0.0, done: bool = False, legal: Any = None) -> int:
         """Choose an action.
 
         Args:
           observation: the agent's observation, [d].
           reward: the reward of the step before; 0 at the first step with a partner.
           done: whether that step ended an episode, so that `observation` starts another.
+          legal: which actions are legal, [a], in games where not all are.
         """
         self._key, key = jax.random.split(self._key)
-        percept = Percept(jnp.asarray(observation, jnp.float32), jnp.float32(reward), jnp.bool_(done or self._first))
+        percept = Percept(
+            observation=jnp.asarray(observation, jnp.float32),
+            reward=jnp.float32(reward),
+            first=jnp.bool_(done or self._first),
+            legal=None if legal is None else jnp.asarray(legal, bool),
+        )
         action, self._memory = self._act(key, percept, self._memory)
         self._first = False
         return int(action)

@@ -9,6 +9,7 @@ what they read and the loss that is optimised are those of an `OnPolicyLearner`.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -17,16 +18,18 @@ from jaxtyping import Array, Bool, Float, Int
 
 from coverset.adhoc.learner import AgentBatch, AgentNetworks, AgentSpec, OnPolicyLearner, Pace, agent_spec
 from coverset.adhoc.pool import PartnerPool
+from coverset.adhoc.teams import Teams, make_teams
 from coverset.envs.base import Environment, autoreset
+from coverset.envs.seats import Seating, action_mask, for_team, has_common_reward, seating, team_axis
 from coverset.learning.losses import log_probabilities, sample_actions
 from coverset.learning.optimiser import ADAM, adam_step, explore_then_settle
 from coverset.learning.returns import advantages
 from coverset.learning.vectorised import over_grid
 from coverset.policies.network import clear_memory
 from coverset.policies.population import Population
-from coverset.policy import Policy
+from coverset.policy import Policy, mask_logits
 from coverset.settings import Schedule, TrainSettings
-from coverset.types import Percept, PRNGKey, PyTree, Scalar
+from coverset.types import Outcome, Percept, PRNGKey, PyTree, Scalar
 
 SMALLEST_SCALE = 1e-6
 
@@ -42,7 +45,9 @@ class Trials(NamedTuple):
 
     env_states: PyTree
     reward: Float[Array, "P n"]
-    """The reward of the step before."""
+    """The agent's reward of the step before."""
+    partner_reward: Float[Array, "P n *s"]
+    """The partners'."""
     first: Bool[Array, "P n"]
     """Whether an episode starts."""
     fresh: Bool[Array, "P n"]
@@ -78,8 +83,9 @@ class AgentSteps(NamedTuple):
     values: Float[Array, "*t P n"]
     reward: Float[Array, "*t P n"]
     trial_over: Bool[Array, "*t P n"]
-    partner_observations: Float[Array, "*t P n e"]
-    partner_actions: Int[Array, "*t P n"]
+    partner_observations: Float[Array, "..."]
+    partner_actions: Int[Array, "..."]
+    legal: Bool[Array, "*t P n a"] | None
 
 
 class AgentMetrics(NamedTuple):
@@ -103,7 +109,7 @@ class AgentTrainer:
     learner: OnPolicyLearner
     spec: AgentSpec
     seat: int = 0
-    """The agent's seat; partners take the other."""
+    """The agent's seat; partners take all others."""
 
     @classmethod
     def create(
@@ -126,6 +132,16 @@ class AgentTrainer:
         spec = agent_spec(learner, environment, settings, seat, population)
         return cls(environment, settings, learner, spec, seat)
 
+    @property
+    def seating(self) -> Seating:
+        """Who sits where."""
+        return seating(self.environment, self.seat)
+
+    def teams(self, pool: PartnerPool) -> Teams:
+        """Which partners play together."""
+        s = self.settings
+        return make_teams(len(pool), s.envs_per_partner, self.environment.num_seats - 1, s.mixed_teams)
+
     def init(self, key: PRNGKey, pool: PartnerPool) -> AgentState:
         """An untrained agent, and a fresh trial in every environment."""
         key, network_key, env_key = jax.random.split(key, 3)
@@ -136,11 +152,12 @@ class AgentTrainer:
         trials = Trials(
             env_states=over_grid(self.environment.reset)(jax.random.split(env_key, shape)),
             reward=jnp.zeros(shape),
+            partner_reward=jnp.zeros((*shape, *team_axis(self.environment))),
             first=jnp.ones(shape, bool),
             fresh=jnp.ones(shape, bool),
             last_action=jnp.full(shape, -1, jnp.int32),
             memory=self.learner.initial_memory(networks, *shape),
-            partner_memories=pool.initial_memories(shape[1]),
+            partner_memories=self.teams(pool).initial_memories(pool),
             episode=jnp.broadcast_to(episode, shape),
             returns=jnp.zeros(shape),
         )
@@ -196,6 +213,7 @@ class AgentTrainer:
             target=advantage + steps.values,
             partner_observations=steps.partner_observations,
             partner_actions=steps.partner_actions,
+            legal=steps.legal,
             memory=state.trials.memory,
         )
 
@@ -209,7 +227,7 @@ class AgentTrainer:
             jax.random.uniform(action_key, shape),
             jax.vmap(over_grid(self.environment.reset))(jax.random.split(reset_key, shape)),
             jax.random.split(step_key, shape),
-            jax.random.split(partner_key, shape),
+            jax.random.split(partner_key, (*shape, *team_axis(self.environment))),
         )
 
         def play(trials: Trials, draw):
@@ -221,48 +239,71 @@ class AgentTrainer:
 
     def _play_step(self, networks: AgentNetworks, pool: PartnerPool, trials: Trials, draw):
         uniforms, fresh_states, step_keys, partner_keys = draw
+        teams = self.teams(pool)
         observations = over_grid(self.environment.observe)(trials.env_states)
+        mask = over_grid(partial(action_mask, self.environment))(trials.env_states)
+        legal, partner_legal = self.seating.mask(mask)
         inputs = self._inputs(trials, observations)
         decision = self.learner.step(networks, inputs, trials.memory, self.spec)
-        action = sample_actions(decision.logits, uniforms)
-        percepts = Percept(observations[:, :, 1 - self.seat], trials.reward, trials.first)
-        partner_action, partner_memories = pool.act(partner_keys, percepts, trials.partner_memories)
-        seats = (action, partner_action) if self.seat == 0 else (partner_action, action)
-        outcome = over_grid(self.environment.step)(step_keys, trials.env_states, jnp.stack(seats, axis=-1))
+        logits = mask_logits(decision.logits, legal)
+        action = sample_actions(logits, uniforms, legal)
+        percepts = self._partner_percepts(trials, observations, partner_legal)
+        partner_action, partner_memories = teams.act(pool, partner_keys, percepts, trials.partner_memories)
+        actions = self.seating.join(action, partner_action)
+        outcome = over_grid(self.environment.step)(step_keys, trials.env_states, actions)
+        reward, partner_reward = self._rewards(outcome)
         ended = outcome.terminated | outcome.truncated
         trial_over = ended & (trials.episode + 1 >= self.settings.episodes_per_trial)
-        returns = trials.returns + outcome.reward
+        returns = trials.returns + reward
         step = AgentSteps(
             inputs=inputs,
             fresh=trials.fresh,
             first=trials.first,
             actions=action,
-            log_p=log_probabilities(decision.logits, action),
+            log_p=log_probabilities(logits, action),
             values=decision.values,
-            reward=outcome.reward,
+            reward=reward,
             trial_over=trial_over,
             partner_observations=percepts.observation,
             partner_actions=partner_action,
+            legal=legal,
         )
-        place = jax.nn.one_hot(trials.episode, self.settings.episodes_per_trial) * ended[..., None].astype(jnp.float32)
+        counted = (ended & jnp.asarray(teams.is_whole)[None]).astype(jnp.float32)
+        place = jax.nn.one_hot(trials.episode, self.settings.episodes_per_trial) * counted[..., None]
         tally = (place.sum(axis=1), (place * returns[..., None]).sum(axis=1))
         initial = self.learner.initial_memory(networks, *trial_over.shape)
         next_trials = Trials(
             env_states=over_grid(autoreset)(outcome, fresh_states),
-            reward=jnp.where(trial_over, 0.0, outcome.reward),
+            reward=jnp.where(trial_over, 0.0, reward),
+            partner_reward=jnp.where(for_team(self.environment, trial_over), 0.0, partner_reward),
             first=ended,
             fresh=trial_over,
             last_action=jnp.where(trial_over, -1, action),
             memory=clear_memory(decision.memory, initial, trial_over),
-            partner_memories=pool.renew(partner_memories, trial_over),
+            partner_memories=teams.renew(pool, partner_memories, trial_over),
             episode=jnp.where(trial_over, 0, trials.episode + ended.astype(jnp.int32)),
             returns=jnp.where(ended, 0.0, returns),
         )
         return next_trials, step, tally
 
-    def _inputs(self, trials: Trials, observations: Float[Array, "P n 2 d"]) -> Float[Array, "P n f"]:
-        percept = Percept(observations[:, :, self.seat], trials.reward, trials.first)
+    def _inputs(self, trials: Trials, observations: Float[Array, "P n seats d"]) -> Float[Array, "P n f"]:
+        percept = Percept(self.seating.observations(observations)[0], trials.reward, trials.first)
         return self.learner.inputs(percept, trials.last_action, self.spec)
+
+    def _partner_percepts(
+        self, trials: Trials, observations: Float[Array, "P n seats d"], legal: Bool[Array, "P n *s a"] | None
+    ) -> Percept:
+        """What the partners perceive, [P, n] or [P, n, S]."""
+        seen = self.seating.observations(observations)[1]
+        first, axis = for_team(self.environment, trials.first), team_axis(self.environment)
+        places = jnp.broadcast_to(jnp.arange(1, 1 + axis[0], dtype=jnp.int32), first.shape) if axis else None
+        return Percept(seen, trials.partner_reward, first, legal, places)
+
+    def _rewards(self, outcome: Outcome) -> tuple[Float[Array, "P n"], Float[Array, "P n *s"]]:
+        """The agent's reward and its partners'."""
+        if has_common_reward(self.environment):
+            return outcome.reward, for_team(self.environment, outcome.reward)
+        return self.seating.split(outcome.reward)
 
     def improve(
         self, key: PRNGKey, state: AgentState, batch: AgentBatch, progress: Scalar

@@ -11,22 +11,23 @@ from jaxtyping import Array, Float, Int
 
 from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities
 from coverset.policies.network import Network
-from coverset.teammates.collect import Logits, Memories
+from coverset.teammates.batches import Batch, SeatBatch
+from coverset.teammates.collect import Memories, Sides
 from coverset.teammates.networks import Networks
 from coverset.teammates.pair_grid import PairGrid
-from coverset.teammates.ppo import Batch, Losses, MethodLoss, SeatBatch, critic_loss
+from coverset.teammates.ppo import Losses, MethodLoss, critic_loss
 from coverset.teammates.trainer import Arithmetic
 from coverset.types import Scalar
 
 
 def gathered_logits(
-    networks: Networks, grid: PairGrid, observations: Float[Array, "K B 2 d"], memories: Memories
-) -> tuple[Logits, Memories]:
+    networks: Networks, grid: PairGrid, observations: Sides, memories: Memories
+) -> tuple[Sides, Memories]:
     """Logits of every environment from its own copy of its two policies' parameters."""
-    flat = observations.reshape(-1, *observations.shape[2:])
-    rows = _act(networks.best_responses, grid.best_responses().reshape(-1), flat[:, 0])
-    columns = _act(networks.teammates, grid.teammates().reshape(-1), flat[:, 1])
-    shape = observations.shape[:2]
+    first, second = (seen.reshape(-1, seen.shape[-1]) for seen in observations)
+    rows = _act(networks.best_responses, grid.best_responses().reshape(-1), first)
+    columns = _act(networks.teammates, grid.teammates().reshape(-1), second)
+    shape = observations[0].shape[:2]
     return (rows.reshape(*shape, -1), columns.reshape(*shape, -1)), memories
 
 
@@ -75,7 +76,7 @@ def masked_actor_loss(
         # Ratios on other policies' data may overflow, and 0 * inf is NaN: mask before computing them.
         log_p = jnp.where(own, log_probabilities(logits, flat.actions), flat.log_p)
         gain = clipped_surrogate(log_p, flat.log_p, flat.weighted_advantage, clip=clip)
-        mask = own * flat.share / own_count
+        mask = own.astype(jnp.float32) * flat.share / own_count
         return jnp.sum(mask * gain), jnp.sum(mask * entropy(logits))
 
     gains, entropies = jax.vmap(one)(actors, jnp.arange(size))

@@ -11,17 +11,18 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from coverset.bench.settings import BenchSettings
 from coverset.bench.timing import time_interleaved
 from coverset.bench.workloads import make_update_workload
 from coverset.pipeline.generate import make_plan
-from coverset.teammates.collect import Logits, Memories, Steps, collect
+from coverset.teammates.batches import Batch, estimate, minibatch_order, take_part
+from coverset.teammates.collect import Memories, Sides, Steps, collect
 from coverset.teammates.method import Seen, as_pair_weights
 from coverset.teammates.networks import Networks
 from coverset.teammates.pair_grid import PairGrid
-from coverset.teammates.ppo import Batch, estimate, grid_loss, improve, minibatch_order, take_part
+from coverset.teammates.ppo import grid_loss, improve
 from coverset.teammates.trainer import Trainer, TrainState
 from coverset.types import PairMatrix, PRNGKey, PyTree, Scalar
 
@@ -83,7 +84,7 @@ def compile_pieces(trainer: Trainer) -> dict[str, partial[PyTree]]:
     state: TrainState = jax.jit(trainer.init)(jax.random.key(0))
     weights, pace = as_pair_weights(trainer.method.weights(state.method)), trainer.pace(state)
 
-    def play(state: TrainState, act: Callable[..., tuple[Logits, Memories]]) -> PyTree:
+    def play(state: TrainState, act: Callable[..., tuple[Sides, Memories]]) -> PyTree:
         playing, length = state.playing, s.rollout_length
         return collect(key, trainer.environment, grid, state.optimised.networks, playing, length=length, act=act)
 
@@ -112,13 +113,13 @@ def compile_pieces(trainer: Trainer) -> dict[str, partial[PyTree]]:
     return {name: partial(jax.jit(program), *arguments) for name, (program, arguments) in programs.items()}
 
 
-def _uniform_logits(trainer: Trainer) -> Callable[..., tuple[Logits, Memories]]:
+def _uniform_logits(trainer: Trainer) -> Callable[..., tuple[Sides, Memories]]:
     """Uniform policies, which cost no arithmetic."""
 
-    def act(
-        networks: Networks, grid: PairGrid, observations: Float[Array, "K B 2 d"], memories: Memories
-    ) -> tuple[Logits, Memories]:
-        first, second = (jnp.zeros((*observations.shape[:2], actions)) for actions in trainer.environment.num_actions)
+    def act(networks: Networks, grid: PairGrid, observations: Sides, memories: Memories) -> tuple[Sides, Memories]:
+        first, second = (
+            jnp.zeros((*observations[0].shape[:2], actions)) for actions in trainer.environment.num_actions
+        )
         return (first, second), memories
 
     return act

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from coverset.adapters.promotion import implicit_promotion
 from coverset.bench.settings import BenchSettings
 from coverset.bench.timing import median_ratio, time_interleaved
 from coverset.envs import registry
@@ -55,7 +56,7 @@ def make_rollout(environment: Environment, count: int, length: int) -> RandomRol
     def advance(key: PRNGKey, state: RolloutState) -> RolloutState:
         action_key, reset_key, step_key = jax.random.split(key, 3)
         draws = (
-            jax.random.randint(action_key, (length, count, 2), 0, jnp.array(environment.num_actions)),
+            jax.random.randint(action_key, (length, count, 2), 0, jnp.array(environment.num_actions)[None, None]),
             jax.vmap(jax.vmap(environment.reset))(jax.random.split(reset_key, (length, count))),
             jax.random.split(step_key, (length, count)),
         )
@@ -81,12 +82,14 @@ def make_jumanji_rollout(count: int, length: int) -> RandomRollout:
         grid_size=JUMANJI_SIZE, fov=JUMANJI_SIZE, num_agents=2, num_food=ours.num_objects, force_coop=True
     )
     game = VmapAutoResetWrapper(LevelBasedForaging(generator, time_limit=ours.horizon))
-    states, shown = game.reset(jax.random.split(jax.random.PRNGKey(0), count))
+    with implicit_promotion():
+        states, shown = game.reset(jax.random.split(jax.random.PRNGKey(0), count))
     start = RolloutState(states, shown.observation, jnp.zeros(count))
 
     def advance(key: PRNGKey, state: RolloutState) -> RolloutState:
         def step(at: RolloutState, actions: Array) -> tuple[RolloutState, None]:
-            states, reached = game.step(at.states, actions)
+            with implicit_promotion():
+                states, reached = game.step(at.states, actions)
             return RolloutState(states, reached.observation, at.rewards + reached.reward.sum(axis=-1)), None
 
         actions = jax.random.randint(key, (length, count, 2), 0, ours.num_actions[0])

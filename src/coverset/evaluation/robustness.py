@@ -19,6 +19,7 @@ from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
 from coverset.envs.extensions import oracles as oracles_of
 from coverset.envs.oracle import Oracle
+from coverset.envs.seats import check_ego_seat
 from coverset.learning.rollout import play_trial
 from coverset.policies.stacked import group_alike
 from coverset.policy import Policy
@@ -115,14 +116,13 @@ def evaluate_agent(
       key: random key.
       environment: the game.
       policy: the agent.
-      seat: seat of the agent; partners take the other.
+      seat: seat of the agent; partners take all others.
       partners: by name; by default the environment's heuristics.
       oracles: by name; by default those of the heuristics, and none for other partners.
       trials: trials with each partner.
       episodes: episodes per trial.
     """
-    if seat not in (0, 1):
-        raise ValueError(f"seat must be 0 or 1, got {seat}.")
+    check_ego_seat(environment, seat)
     check_at_least("trials", trials, 1)
     check_at_least("episodes", episodes, 1)
     if partners is None:
@@ -162,8 +162,8 @@ def _play(
     episodes: int,
 ) -> Float[Array, "partners trials episodes"]:
     def trial(key, partner):
-        policies = (agent, partner) if seat == 0 else (partner, agent)
-        return play_trial(key, environment, policies, episodes=episodes).returns
+        policies = (partner, agent) if seat == 1 and environment.num_seats == 2 else (agent, partner)
+        return play_trial(key, environment, policies, episodes=episodes, ego=seat).returns
 
     over_trials = eqx.filter_vmap(trial, in_axes=(0, None))
     return eqx.filter_vmap(over_trials, in_axes=(0, eqx.if_array(0)))(keys, partners)

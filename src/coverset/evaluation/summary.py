@@ -77,8 +77,8 @@ def _constraints(pair_returns: Float[np.ndarray, "R C"], margin: float) -> dict[
 
 
 def _measure_swapped_seats(key: PRNGKey, environment: Environment, population: Population, trials: int) -> list | None:
-    """Return the cross-play matrix with teammates in seat 0; None if the seats are not interchangeable."""
-    if not environment.seats_alike:
+    """Return the cross-play matrix with teammates in seat 0; None unless two players may change seats."""
+    if not environment.seats_alike or environment.num_seats > 2:
         return None
     played = cross_play(key, environment, population.teammates, population.best_responses, trials=trials)
     return round_floats(np.asarray(played.returns)[..., 0].mean(axis=-1).T)

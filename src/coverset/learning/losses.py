@@ -2,14 +2,23 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 
-def sample_actions(logits: Float[Array, "*b a"], uniforms: Float[Array, "*b"]) -> Int[Array, "*b"]:
-    """Draw from softmax(logits) by inverting its distribution function: one uniform number of [0, 1) per draw."""
+def sample_actions(
+    logits: Float[Array, "*b a"], uniforms: Float[Array, "*b"], legal: Bool[Array, "*b a"] | None = None
+) -> Int[Array, "*b"]:
+    """Draw from softmax(logits) by inverting its distribution function: one uniform number of [0, 1) per draw.
+
+    `legal` is the mask that the logits have gone through. Rounding may leave the distribution function below a draw at
+    its end: then the last legal action is meant.
+    """
     thresholds = jnp.cumsum(jax.nn.softmax(logits), axis=-1)
     actions = jnp.sum(thresholds <= uniforms[..., None], axis=-1, dtype=jnp.int32)
-    return jnp.minimum(actions, logits.shape[-1] - 1)
+    last = logits.shape[-1] - 1
+    if legal is None:
+        return jnp.minimum(actions, last)
+    return jnp.minimum(actions, last - jnp.argmax(legal[..., ::-1], axis=-1).astype(jnp.int32))
 
 
 def log_probabilities(logits: Float[Array, "*b a"], actions: Int[Array, "*b"]) -> Float[Array, "*b"]:

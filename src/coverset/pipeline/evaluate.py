@@ -11,6 +11,7 @@ from coverset.adhoc.registry import agent_folder, learner_class, learner_name
 from coverset.envs.base import Environment
 from coverset.envs.extensions import best_response, heuristics
 from coverset.envs.oracle import Oracle
+from coverset.envs.seats import partner_seat
 from coverset.evaluation.cross_play import limit_episodes, limit_trials
 from coverset.evaluation.robustness import EPISODES, evaluate_agent
 from coverset.partners import (
@@ -68,7 +69,7 @@ def evaluate(
             raise ValueError(f"{path} has no agent '{name}': {_remedy(name, directory, agent.parent)}")
         policy, about = load_agent_for(agent, run.environment, run.config)
         seat = about["seat"]
-        held_out = _held_out(run, partners, seat=1 - seat)
+        held_out = _held_out(run, partners, seat=partner_seat(run.environment, seat))
         length = default_episodes(run.environment) if episodes is None else episodes
         record = evaluate_agent(
             jax.random.fold_in(jax.random.key(seed), HELD_OUT_STREAM),

@@ -25,13 +25,13 @@ from coverset.pipeline.loop import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job
 from coverset.policies.population import save_population
 from coverset.policies.stacked import count_members
 from coverset.presets import resolve_generation
-from coverset.reports.records import read_run_summary
+from coverset.reports.records import check_run_row, read_run_summary
 from coverset.runs.directory import RunDirectory, count_threads, versions
 from coverset.runs.storage import write_json
 from coverset.runs.trust import foreign_names, is_unsigned, key_path, note_named, sign_record
 from coverset.settings import GenerateSettings
 from coverset.teammates.method import Method
-from coverset.teammates.metrics import metrics_row
+from coverset.teammates.metrics import ROW_FIELDS, metrics_row
 from coverset.teammates.registry import method_name
 from coverset.teammates.trainer import Metrics, Trainer, TrainState
 from coverset.types import PyTree
@@ -205,6 +205,8 @@ def _programs(trainer: Trainer) -> tuple[Wrapped, Wrapped]:
 class GenerationJob(Job):
     """Training of some seeds of a plan, as the shared loop sees it."""
 
+    row_fields = ROW_FIELDS
+
     def __init__(self, plan: Plan, seeds: tuple[int, ...]) -> None:
         self.plan = plan
         self.seeds = seeds
@@ -229,6 +231,10 @@ class GenerationJob(Job):
 
     def row(self, chunk: int, report: tuple[Metrics, PyTree]) -> dict[str, Any]:
         return metrics_row(self.trainer, chunk, *report)
+
+    def check_row(self, number: int, row: dict[str, Any]) -> None:
+        super().check_row(number, row)
+        check_run_row(row, size=self.trainer.grid.columns)
 
     def trouble(self, report: tuple[Metrics, PyTree]) -> str | None:
         metrics, _ = report
@@ -268,7 +274,7 @@ class GenerationJob(Job):
                 key, plan.environment, population, margin=plan.settings.margin, discount=plan.settings.discount
             ),
         }
-        draw_run(directory.path, summary)
+        draw_run(directory.path, summary, size=self.trainer.grid.columns)
         write_json(directory.summary_path, summary)
 
 

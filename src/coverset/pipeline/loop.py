@@ -6,7 +6,7 @@ newest checkpoint that all its seeds have whole, its log is cut back to that poi
 
 import abc
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from coverset.envs.base import Environment
 from coverset.envs.registry import parameters_of
 from coverset.loggers.base import MetricsLogger
 from coverset.runs.directory import GROUP, RunDirectory, remove_created, to_tensors
-from coverset.runs.storage import DamagedFile, read_json, write_json
+from coverset.runs.storage import DamagedFile, check_fields, read_json, write_json
 from coverset.types import PyTree
 
 CHECKPOINT_SECONDS = 5.0
@@ -61,6 +61,8 @@ class Job(abc.ABC):
     seeds: tuple[int, ...]
     num_chunks: int
     steps_per_chunk: int
+    row_fields: Mapping[str, Any]
+    """Fields of a row, `chunk` and `env_steps` among them, and their types as `check_fields` takes them."""
 
     @abc.abstractmethod
     def init(self) -> PyTree:
@@ -82,7 +84,13 @@ class Job(abc.ABC):
 
     @abc.abstractmethod
     def row(self, chunk: int, report: PyTree) -> dict[str, Any]:
-        """A line of the log from one seed's report; it must hold `env_steps` and depend on the training alone."""
+        """A line of the log from one seed's report: the `row_fields`, which depend on the training alone."""
+
+    def check_row(self, number: int, row: dict[str, Any]) -> None:
+        """Raise ValueError unless this is row `number`, from 1, of a seed's log; `row` holds JSON of any kind."""
+        check_fields("The row", row, **self.row_fields)
+        if (row["chunk"], row["env_steps"]) != (number, number * self.steps_per_chunk):
+            raise DamagedFile(f"The row is that of chunk {row['chunk']}, not of chunk {number}.")
 
     @abc.abstractmethod
     def trouble(self, report: PyTree) -> str | None:
@@ -323,7 +331,7 @@ def _restore(
     for common in sorted(set.intersection(*map(set, found)), reverse=True):
         stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(states[common] for states in found))
         written = job.rows_written(common, stacked)
-        if _all_logged(directories, common, written, reporter):
+        if _all_logged(job, directories, common, written, reporter):
             chunk, state, rows = common, stacked, written
             break
     if len(directories) < len(group) and chunk < job.num_chunks and not all(job.over(state)):
@@ -342,10 +350,12 @@ def _cannot_train_alone(directories: dict[int, RunDirectory], group: Sequence[in
     )
 
 
-def _all_logged(directories: dict[int, RunDirectory], chunk: int, written: Sequence[int], reporter: Reporter) -> bool:
+def _all_logged(
+    job: Job, directories: dict[int, RunDirectory], chunk: int, written: Sequence[int], reporter: Reporter
+) -> bool:
     """Whether the logs still hold all rows up to a checkpoint; says which does not."""
     for directory, count in zip(directories.values(), written, strict=True):
-        if (left := directory.count_intact_rows()) < count:
+        if (left := directory.count_intact_rows(job.check_row)) < count:
             reporter.warn(
                 f"{directory.metrics_path} holds {left} of the {count} rows that were logged by the checkpoint of "
                 f"chunk {chunk}, which is passed over."

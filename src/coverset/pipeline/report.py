@@ -20,6 +20,8 @@ from coverset.reports.rendering import add_white_background, draw_png
 from coverset.runs.storage import MAX_LOG_BYTES, DamagedFile, parse_row, read_bytes, read_json, write_bytes
 
 T = TypeVar("T")
+LOST_ROWS = "To train again what the log lost, remove summary.json, if it exists, and repeat the command with --resume."
+"""What to do about a damaged row. A run that has its summary counts as finished, whatever its log holds."""
 
 
 def report(directory: str | Path, *, out: str | Path | None = None) -> dict[str, Any]:
@@ -155,11 +157,10 @@ def _rows(path: Path, check: Callable[[Content], None], problems: list[str]) -> 
 
     def read() -> None:
         for number, line in enumerate(read_bytes(path, MAX_LOG_BYTES).split(b"\n")[:-1], start=1):
-            row = parse_row(line, path, number)
             try:
-                rows.append(records.validate(row, check))
-            except ValueError as error:
-                raise ValueError(f"line {number}: {error}") from error
+                rows.append(records.check_numbered_row(parse_row(line, path, number), path, number, check))
+            except DamagedFile as error:
+                raise DamagedFile(f"{error} {LOST_ROWS}") from error
 
     _guarded(read, path, problems)
     return tuple(rows)

@@ -22,6 +22,7 @@ from coverset.adhoc.saved import save_agent
 from coverset.adhoc.trainer import AgentMetrics, AgentState, AgentTrainer, training_schedule
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
+from coverset.envs.seats import check_ego_seat, partner_seat
 from coverset.evaluation.cross_play import cross_play, limit_episodes, limit_trials
 from coverset.loggers.base import find_loggers
 from coverset.partners import AGENT_FILE, GenerationRun, find_partners, read_run, seed_directories
@@ -41,7 +42,7 @@ from coverset.policies.stacked import group_alike, stack
 from coverset.policy import Policy
 from coverset.presets import resolve_training
 from coverset.runs.directory import AgentDirectory, RunDirectory, count_threads, versions
-from coverset.runs.storage import round_floats, write_json
+from coverset.runs.storage import check_fields, round_floats, write_json
 from coverset.runs.trust import sign_record
 from coverset.settings import TrainSettings
 from coverset.types import PRNGKey, PyTree
@@ -51,6 +52,18 @@ AGENT_STREAM = 2
 HELD_OUT_TRIALS = 16
 SHARED_LOSSES = ("entropy", "critic_loss")
 """What every learner with a policy and a critic logs; all else is the learner's own."""
+ROW_FIELDS = {
+    "chunk": int,
+    "update": int,
+    "env_steps": int,
+    "mean_return": float | None,
+    "returns_by_partner": tuple[float | None, ...],
+    "returns_by_episode": tuple[float | None, ...],
+    "held_out": Any,  # by partner, or null
+    "held_out_return": float | None,
+    "learner": dict,
+}
+"""Fields of every row, and their types; the losses of `SHARED_LOSSES` may stand beside them."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +134,7 @@ def train(
       seeds: which seeds of the run; all of them if not given.
       partners: the pool: `teammates`, `best-responses`, `other-seeds`, `heuristics`, a heuristic's name, paths of runs
         and agents, or `module:function`; see `partners.find_partner`.
-      seat: where the agent sits; partners take the other seat.
+      seat: where the agent sits; partners take all other seats.
       resume: go on with agents whose training was stopped or killed, and skip those that are done.
       reporter: how to follow the training.
       checkpoint_seconds: time between two checkpoints.
@@ -132,10 +145,9 @@ def train(
       The content of the agents' `summary.json`, in the order of the seeds.
     """
     loggers = find_loggers(logs)
-    if seat not in (0, 1):
-        raise ValueError(f"seat must be 0 or 1, got {seat}.")
     runs = {seed: read_run(path) for seed, path in seed_directories(Path(directory), seeds).items()}
     first = next(iter(runs.values()))
+    check_ego_seat(first.environment, seat)
     env = first.config["env"]
     shared, chosen = resolve_training(env, learner, preset, settings, **overrides)
     allow_learner(chosen)
@@ -143,7 +155,10 @@ def train(
     agents: dict[int, RunDirectory] = {
         seed: AgentDirectory(run.path / agent_folder(plan.learner_name)) for seed, run in runs.items()
     }
-    pools = {seed: find_partners(run, tuple(partners), seat=1 - seat) for seed, run in runs.items()}
+    pools = {
+        seed: find_partners(run, tuple(partners), seat=partner_seat(first.environment, seat))
+        for seed, run in runs.items()
+    }
     specs = {seed: plan.spec(run.population) for seed, run in runs.items()}
     _check_alike(runs, pools, specs)
     reporter = reporter or Reporter()
@@ -211,6 +226,8 @@ def _programs(trainer: AgentTrainer) -> tuple[Wrapped, Wrapped]:
 
 class AgentJob(Job):
     """Training of the agents of some seeds, as the shared loop sees it."""
+
+    row_fields = ROW_FIELDS
 
     def __init__(
         self, plan: AgentPlan, seeds: tuple[int, ...], pools: list[PartnerPool], spec: AgentSpec | None = None
@@ -282,6 +299,11 @@ class AgentJob(Job):
             **{name: round_floats(metrics.losses[name]) for name in SHARED_LOSSES if name in metrics.losses},
             "learner": {name: round_floats(x) for name, x in metrics.losses.items() if name not in SHARED_LOSSES},
         }
+
+    def check_row(self, number: int, row: dict[str, Any]) -> None:
+        super().check_row(number, row)
+        optional = dict.fromkeys(SHARED_LOSSES, float) | {"held_out": dict}
+        check_fields("The row", row, **{name: kind for name, kind in optional.items() if row.get(name) is not None})
 
     def trouble(self, report: tuple[AgentMetrics, PyTree]) -> str | None:
         metrics, _ = report

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 
 from coverset.policies.network import Network, NetworkSpec, clear_memory
 from coverset.policies.networks.dense import MLP
-from coverset.policy import Policy
+from coverset.policy import Policy, mask_logits
 from coverset.types import Percept, PRNGKey, PyTree
 
 
@@ -44,9 +44,11 @@ class ActorPolicy(Policy):
         return jax.nn.softmax(self.logits(percept, memory)[0])
 
     def logits(self, percept: Percept, memory: PyTree) -> tuple[Float[Array, "a"], PyTree]:
-        """Unnormalised log-probabilities of the actions, and the memory after this step."""
-        memory = clear_memory(memory, self.network.initial_memory(), percept.first)
-        return self.network.step(percept.observation, memory)
+        """Unnormalised log-probabilities of the legal actions, and the memory after this step."""
+        network, context = self.network.for_seat(percept.seat)
+        memory = clear_memory(memory, network.initial_memory(), percept.first)
+        logits, memory = network.step(percept.observation, memory, context)
+        return mask_logits(logits, percept.legal), memory
 
 
 def dense_policy(mlp: MLP) -> ActorPolicy:

@@ -9,15 +9,14 @@ import numpy as np
 
 from coverset.checks import describe_exception
 from coverset.envs.base import Environment
+from coverset.envs.seats import perceive
 from coverset.policy import Policy
 from coverset.types import Percept, PyTree
 
 
 def check_policy(who: str, policy: Policy, environment: Environment, *, seat: int) -> None:
     """Let a policy act once at the start of an episode; a ValueError that starts with `who` tells of a misfit."""
-    key = jax.random.key(0)
-    observation = environment.observe(environment.reset(key))[seat]
-    percept = Percept(observation, jnp.float32(0.0), jnp.bool_(True))
+    key, percept = jax.random.key(0), first_percept(environment, seat)
     try:
         memory = policy.initial_memory()
         _, remembered = jax.eval_shape(policy.act, key, percept, memory)
@@ -27,11 +26,17 @@ def check_policy(who: str, policy: Policy, environment: Environment, *, seat: in
     _check_memory(who, jax.eval_shape(policy.initial_memory), remembered)
     if jnp.shape(action) != () or not jnp.issubdtype(jnp.result_type(action), jnp.integer):
         raise ValueError(f"{who} must choose a whole number, got {action!r}.")
-    check_action(who, int(action), environment.num_actions[seat])
+    check_action(who, int(action), environment.num_actions[seat], percept.legal)
 
 
-def check_action(who: str, action: Any, num_actions: int) -> int:
-    """The number of an action, which an array of one element may hold; raises unless there is such an action."""
+def first_percept(environment: Environment, seat: int) -> Percept:
+    """What a seat perceives at the start of a trial."""
+    rewards = jnp.zeros(environment.num_seats)
+    return perceive(environment, environment.reset(jax.random.key(0)), rewards, jnp.bool_(True))[seat]
+
+
+def check_action(who: str, action: Any, num_actions: int, legal: Any = None) -> int:
+    """The number of an action, which an array of one element may hold; raises unless it exists and is legal."""
     alone = isinstance(action, np.ndarray | jax.Array) and action.size == 1
     try:
         number = operator.index(action.item() if alone else action)
@@ -39,6 +44,9 @@ def check_action(who: str, action: Any, num_actions: int) -> int:
         number = -1
     if not 0 <= number < num_actions:
         raise ValueError(f"{who} must choose an action from 0 to {num_actions - 1}, got {action!r}.")
+    if legal is not None and not legal[number]:
+        allowed = ", ".join(str(choice) for choice in np.flatnonzero(legal))
+        raise ValueError(f"{who} must choose a legal action, here one of {allowed}, got {number}.")
     return number
 
 

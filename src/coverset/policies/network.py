@@ -7,12 +7,12 @@ Networks are written for any leading batch axes and are stacked over members by 
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from coverset.extending import load_class
 from coverset.types import PRNGKey, PyTree
@@ -44,6 +44,10 @@ class NetworkSpec:
     """Bandwidth of Fourier features in the first dense layer; 0 for ReLU as in the other layers."""
     head_scale: float = 1.0
     """Scale of the last layer's initial weights."""
+    num_seats: int = 1
+    """Seats of a side that one policy plays, knowing which; 1 for a policy that need not know."""
+    separate_seats: bool = False
+    """Whether every seat has a network of its own (`policies.team`)."""
 
 
 class Network(eqx.Module):
@@ -56,6 +60,11 @@ class Network(eqx.Module):
     @abc.abstractmethod
     def build(cls, key: PRNGKey, spec: NetworkSpec) -> "Network":
         """Draw an untrained network."""
+
+    def for_seat(self, seat: Int[Array, ""] | None) -> tuple["Network", Float[Array, "h"] | float]:
+        """The network that plays in a seat, and its context there; itself, unless it knows seats (`policies.team`)."""
+        del seat
+        return self, 0.0
 
     def initial_memory(self, *batch: int) -> PyTree:
         """The memory with which an episode or trial starts, with these leading axes; nothing, unless recurrent."""
@@ -75,7 +84,6 @@ class Network(eqx.Module):
             the width of that layer.
         """
 
-    @abc.abstractmethod
     def unroll(
         self,
         inputs: Float[Array, "T *b d"],
@@ -85,8 +93,12 @@ class Network(eqx.Module):
     ) -> Float[Array, "T *b o"]:
         """The outputs of a whole rollout that starts with `memory`, which is cleared before each `fresh` step.
 
-        Networks without memory are called with `fresh` None.
+        Networks without memory are called with `fresh` None and take all time steps as one batch. A recurrent network
+        defines this method.
         """
+        if self.recurrent:
+            raise TypeError(f"{type(self).__name__} is recurrent and must define unroll.")
+        return self.step(inputs, memory, context)[0]
 
 
 def clear_memory(memory: PyTree, initial: PyTree, fresh: Bool[Array, "*b"]) -> PyTree:
@@ -107,12 +119,6 @@ def initial_memories(stacked: Network, *batch: int) -> PyTree:
 def network_class(kind: str) -> type[Network]:
     """The class of a network by its name or as `module:Class`."""
     return load_class("network", kind, NETWORKS, Network)
-
-
-def build_networks(kind: str, keys: Any, spec: NetworkSpec) -> Network:
-    """One network for each key, stacked on a leading axis."""
-    cls = network_class(kind)
-    return jax.vmap(lambda key: cls.build(key, spec))(keys)
 
 
 def check_observation_shape(kind: str, shape: Sequence[int]) -> None:

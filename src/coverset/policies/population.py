@@ -9,7 +9,7 @@ from coverset.policies.saving import check_roles, fill_stacked, named_tensors, n
 from coverset.runs.storage import DamagedFile, check_fields, load_tensors, save_tensors
 from coverset.runs.trust import sign_record
 
-FORMAT = "coverset population 2"
+FORMAT = "coverset population 3"
 
 
 class Population(NamedTuple):

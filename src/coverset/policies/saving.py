@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from coverset.checks import describe_exception, format_value
-from coverset.policies.network import NETWORKS, Network, NetworkSpec, network_class
+from coverset.policies.network import NETWORKS, Network, NetworkSpec
+from coverset.policies.team import build_network
 from coverset.runs.storage import DamagedFile, check_fields
 from coverset.runs.trust import check_trusted
 from coverset.settings import build_checked
@@ -109,16 +110,18 @@ def read_network_template(path: Path, metadata: Mapping[str, Any], record: Any) 
         memory_size=int,
         fourier_bandwidth=float,
         head_scale=float,
+        num_seats=int,
+        separate_seats=bool,
     )
     values: dict[str, Any] = {name: record[name] for name in NetworkSpec.__dataclass_fields__}
     spec = build_checked(NetworkSpec, values)
-    sizes = (*spec.input_shape, spec.num_outputs, *spec.hidden_sizes, spec.memory_size)
+    sizes = (*spec.input_shape, spec.num_outputs, *spec.hidden_sizes, spec.memory_size, spec.num_seats)
     if len(sizes) > MOST_LAYERS or min(sizes) < 1 or max(sizes) > LARGEST_SIZE:
         raise DamagedFile(f"{path} describes a network of sizes {format_value(sizes)}.")
     kind: str = record["kind"]
     if kind not in NETWORKS:
         check_trusted(str(path), metadata)
-    return build_template(path, lambda: network_class(kind).build(jax.random.key(0), spec)), spec
+    return build_template(path, lambda: build_network(kind, jax.random.key(0), spec)), spec
 
 
 def build_template(path: Path, build: Callable[[], Any]) -> Any:

@@ -38,12 +38,6 @@ def group_alike(policies: Mapping[str, Policy]) -> list[list[str]]:
     return [names for _, names in groups]
 
 
-def take_members(policies: P, *indices: int) -> P:
-    """Some members of a stacked policy, still stacked."""
-    chosen = jnp.array(indices, jnp.int32)
-    return jax.tree.map(lambda x: x[chosen] if eqx.is_array(x) else x, policies)
-
-
 def take_member(policies: P, index: int) -> P:
     """One member of a stacked policy."""
     return jax.tree.map(lambda x: x[index] if eqx.is_array(x) else x, policies)

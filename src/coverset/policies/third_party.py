@@ -1,8 +1,9 @@
 """Third-party agents as partners: `module:function` that makes a `Policy`, or a plain Python function that acts.
 
-A plain function `(observation, reward, done) -> action` is called on the host once per environment and step, which is
-much slower than a compiled policy. All environments share the function, so it must not keep state between calls; an
-agent with memory must be a `Policy`, whose memory coverset keeps for each environment.
+A plain function `(observation, reward, done) -> action`, in games with illegal actions `(observation, reward, done,
+legal) -> action`, is called on the host once per environment and step, which is much slower than a compiled policy. All
+environments share the function, so it must not keep state between calls; an agent with memory must be a `Policy`, whose
+memory coverset keeps for each environment.
 """
 
 import inspect
@@ -15,18 +16,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.custom_batching import custom_vmap
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from coverset.checks import describe_exception
 from coverset.envs.base import Environment
 from coverset.envs.registry import call_named, import_named
-from coverset.policies.compatibility import check_action, check_policy
+from coverset.envs.seats import is_masked, sides
+from coverset.policies.compatibility import check_action, check_policy, first_percept
 from coverset.policies.host_calls import call_host
 from coverset.policy import Policy
 from coverset.types import Percept, PRNGKey, PyTree
 
-PlainFunction = Callable[[np.ndarray, float, bool], Any]
-"""A function of the observation [d], the previous reward, and whether an episode starts, that returns an action."""
+PlainFunction = Callable[..., Any]
+"""A function of the observation [d], the previous reward, whether an episode starts, and if it has a fourth parameter
+the legal actions [a], that returns an action."""
 WANTED = "a Policy, a function (observation, reward, done) -> action, or a function that makes one of them"
 MAX_MAKERS = 8
 """How many functions that make functions may be nested."""
@@ -38,21 +41,25 @@ class HostPolicy(Policy):
     function: PlainFunction = eqx.field(static=True)
     num_actions: int = eqx.field(static=True)
     name: str = eqx.field(static=True)
+    takes_legal: bool = eqx.field(static=True, default=False)
+    """Whether the function has a fourth parameter, the legal actions."""
 
     def initial_memory(self) -> tuple[()]:
         return ()
 
     def act(self, key: PRNGKey, percept: Percept, memory: tuple[()]) -> tuple[Int[Array, ""], tuple[()]]:
         del key
-        return call_host(self.checked_action, jax.ShapeDtypeStruct((), jnp.int32), *percept), memory
+        seen = (percept.observation, percept.reward, percept.first, legal_or_all(percept, self.num_actions))
+        return call_host(self.checked_action, jax.ShapeDtypeStruct((), jnp.int32), *seen), memory
 
-    def checked_action(self, observation: np.ndarray, reward: Any, first: Any) -> int:
+    def checked_action(self, observation: np.ndarray, reward: Any, first: Any, legal: np.ndarray) -> int:
         """The function's action; raises ValueError if it is invalid or the function fails."""
+        rest = (legal,) if self.takes_legal else ()
         try:
-            action = self.function(observation, float(reward), bool(first))
+            action = self.function(observation, float(reward), bool(first), *rest)
         except Exception as error:
             raise ValueError(f"partner '{self.name}' failed: {describe_exception(error)}.") from error
-        return check_action(f"partner '{self.name}'", action, self.num_actions)
+        return check_action(f"partner '{self.name}'", action, self.num_actions, legal)
 
 
 class CheckedPolicy(Policy):
@@ -71,34 +78,46 @@ class CheckedPolicy(Policy):
 
     def act(self, key: PRNGKey, percept: Percept, memory: PyTree) -> tuple[Int[Array, ""], PyTree]:
         action, memory = self.policy.act(key, percept, memory)
-        return _check_actions(self.name, jnp.asarray(action, jnp.int32), self.num_actions), memory
+        legal = legal_or_all(percept, self.num_actions)
+        return _check_actions(self.name, jnp.asarray(action, jnp.int32), legal), memory
 
 
-def _check_actions(name: str, actions: Int[Array, "*n"], num_actions: int) -> Int[Array, "*n"]:
-    """Return the actions; raises ValueError if one is out of range. The host is called only in that case."""
+def legal_or_all(percept: Percept, num_actions: int) -> Bool[Array, "a"]:
+    """The legal actions; all of them where the game masks none."""
+    return jnp.ones(num_actions, bool) if percept.legal is None else percept.legal
 
-    def check_on_host(actions: np.ndarray) -> np.ndarray:
-        for action in actions.flat:
-            check_action(f"partner '{name}'", int(action), num_actions)
+
+def _check_actions(name: str, actions: Int[Array, "*n"], legal: Bool[Array, "*n a"]) -> Int[Array, "*n"]:
+    """Return the actions; raises ValueError if one is not legal. The host is called only in that case."""
+    num_actions = legal.shape[-1]
+
+    def check_on_host(actions: np.ndarray, legal: np.ndarray) -> np.ndarray:
+        for action, allowed in zip(actions.flat, legal.reshape(-1, num_actions), strict=True):
+            check_action(f"partner '{name}'", int(action), num_actions, allowed)
         return actions
 
     @custom_vmap
-    def check(actions):
-        out_of_range = jnp.any((actions < 0) | (actions >= num_actions))
+    def check(actions, legal):
+        chosen = jnp.clip(actions, 0, num_actions - 1)
+        allowed = jnp.take_along_axis(legal, chosen[..., None], axis=-1)[..., 0]
+        wrong = jnp.any((actions != chosen) | ~allowed)
         call = partial(call_host, check_on_host, jax.ShapeDtypeStruct(actions.shape, actions.dtype))
-        return jax.lax.cond(out_of_range, call, lambda same: same, actions)
+        return jax.lax.cond(wrong, call, lambda same, _: same, actions, legal)
 
     @check.def_vmap
-    def _(size, batched, actions):
-        del size, batched
-        return check(actions), True
+    def _(size, batched, actions, legal):
+        actions, legal = (
+            x if is_batched else jnp.broadcast_to(x, (size, *x.shape))
+            for x, is_batched in zip((actions, legal), batched, strict=True)
+        )
+        return check(actions, legal), True
 
-    return check(actions)
+    return check(actions, legal)
 
 
 def wrap_checked(name: str, stacked: Policy, environment: Environment, *, seat: int) -> CheckedPolicy:
     """Wrap a stack of one policy so that every action is checked."""
-    return CheckedPolicy(stacked, jnp.zeros(1), environment.num_actions[seat], name)
+    return CheckedPolicy(stacked, jnp.zeros(1), sides(environment)[min(seat, 1)].num_actions, name)
 
 
 def load_third_party(name: str, environment: Environment, *, seat: int) -> Policy:
@@ -108,9 +127,20 @@ def load_third_party(name: str, environment: Environment, *, seat: int) -> Polic
     makes a `Policy` or a plain function; or to a plain function of three parameters.
     """
     made = _resolve_makers(name, import_named("partner", name), environment)
-    policy = made if isinstance(made, Policy) else HostPolicy(made, environment.num_actions[seat], name)
+    policy = made if isinstance(made, Policy) else _host_policy(name, made, environment, seat)
     _check_acts(name, policy, environment, seat)
     return wrap_checked(name, jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], policy), environment, seat=seat)
+
+
+def _host_policy(name: str, function: PlainFunction, environment: Environment, seat: int) -> HostPolicy:
+    """A plain function as the policy of a seat; in a game with illegal actions it must ask for the legal ones."""
+    takes_legal = _count_required_parameters(name, function) == 4
+    if is_masked(environment) and not takes_legal:
+        raise ValueError(
+            f"partner '{name}' must take the legal actions as its fourth parameter, "
+            "(observation, reward, done, legal), because this game has illegal ones."
+        )
+    return HostPolicy(function, sides(environment)[min(seat, 1)].num_actions, name, takes_legal)
 
 
 def _resolve_makers(name: str, found: Any, environment: Environment) -> Policy | PlainFunction:
@@ -121,7 +151,7 @@ def _resolve_makers(name: str, found: Any, environment: Environment) -> Policy |
         if not callable(found):
             raise ValueError(f"partner '{name}' must name {WANTED}, got {type(found).__name__}.")
         match _count_required_parameters(name, found):
-            case 3:
+            case 3 | 4:
                 return cast(PlainFunction, found)
             case 0:
                 found = call_named("partner", name, found)
@@ -155,7 +185,8 @@ def _check_acts(name: str, policy: Policy, environment: Environment, seat: int) 
                 f"partner '{name}' must hold nothing but arrays, numbers and static fields, got {type(leaf).__name__}."
             )
     if isinstance(policy, HostPolicy):
-        observation = environment.observe(environment.reset(jax.random.key(0)))[seat]
-        policy.checked_action(np.asarray(observation), 0.0, True)
+        percept = first_percept(environment, seat)
+        legal = legal_or_all(percept, policy.num_actions)
+        policy.checked_action(np.asarray(percept.observation), 0.0, True, np.asarray(legal))
     else:
         check_policy(f"partner '{name}'", policy, environment, seat=seat)

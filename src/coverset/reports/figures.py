@@ -3,6 +3,7 @@
 import io
 import itertools
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from coverset.reports.method_fields import stack_method_fields
-from coverset.reports.records import CONSTRAINTS, check_run_row
+from coverset.reports.records import CONSTRAINTS, check_numbered_row, check_run_row
 from coverset.runs.storage import DamagedFile, read_rows, write_bytes
 
 STYLE: Any = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "coverset"}
@@ -24,16 +25,26 @@ MOST_METHOD_FIELDS = 9
 """Largest number of method-specific fields to plot."""
 
 
-def draw_run(directory: Path, summary: dict[str, Any]) -> None:
-    """Write `figures/cross-play.png` and `figures/training.png` of a run."""
-    rows = read_rows(directory / "metrics.jsonl")
-    for number, row in enumerate(rows, start=1):
-        try:
-            check_run_row(row, size=summary["population_size"])
-        except ValueError as error:
-            raise DamagedFile(f"{directory / 'metrics.jsonl'}, line {number}, is damaged: {error}") from error
+def draw_run(directory: Path, summary: dict[str, Any], *, size: int) -> None:
+    """Write `figures/cross-play.png` and `figures/training.png` of a run.
+
+    Args:
+      size: number of pairs that were trained; a method may save others.
+    """
+    rows = _read_log(directory / "metrics.jsonl", size)
     save_figure(directory / "figures" / "cross-play.png", cross_play_figure([summary]))
     save_figure(directory / "figures" / "training.png", training_figure(summary, rows))
+
+
+def _read_log(path: Path, size: int) -> list[dict[str, Any]]:
+    """Read and check a log whose rows were intact while the run trained."""
+    try:
+        rows = read_rows(path)
+        for number, row in enumerate(rows, start=1):
+            check_numbered_row(row, path, number, partial(check_run_row, size=size))
+    except DamagedFile as error:
+        raise DamagedFile(f"{error} Repeat the command with --resume to train again what the log lost.") from error
+    return rows
 
 
 def save_figure(path: Path, figure: Figure) -> None:

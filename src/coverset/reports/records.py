@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from coverset.checks import check_type
@@ -143,6 +144,14 @@ def check_run_row(content: Content, *, size: int) -> None:
         _require_mappings(content, "method")
     if (multipliers := read_multipliers(content)) is not None:
         _check_constraints(multipliers, size)
+
+
+def check_numbered_row(content: Any, path: Path, number: int, check: Callable[[Content], None]) -> Content:
+    """Return line `number` of a log if it passes `check`; raise DamagedFile, which names the line, otherwise."""
+    try:
+        return validate(content, check)
+    except ValueError as error:
+        raise DamagedFile(f"{path}, line {number}, is damaged: {error}") from error
 
 
 def read_multipliers(row: Content) -> Content | None:

@@ -9,9 +9,20 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from coverset.envs.base import Environment, autoreset
+from coverset.envs.seats import (
+    action_mask,
+    followed_conventions,
+    for_team,
+    has_common_reward,
+    join_seats,
+    seating,
+    split_seats,
+    team_axis,
+)
 from coverset.learning.losses import log_probabilities, sample_actions
 from coverset.learning.vectorised import over_grid
 from coverset.policies.network import Network, clear_memory, initial_memories
+from coverset.policy import mask_logits
 from coverset.teammates.method import Prefix
 from coverset.teammates.networks import Networks
 from coverset.teammates.pair_grid import PairGrid
@@ -31,7 +42,7 @@ class Memories(NamedTuple):
     best_responses: PyTree
     """[R, B]."""
     teammates: PyTree
-    """[C, D]: grouped by teammate."""
+    """[C, D] or [C, D, S]: grouped by teammate."""
 
 
 class Playing(NamedTuple):
@@ -48,20 +59,25 @@ class Playing(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """A rollout over the grid; axes [T, R, B], with two seats where both matter."""
+    """A rollout over the grid; axes [T, R, B], with an axis of seats where all matter."""
 
-    observations: Float[Array, "*t R B 2 d"]
-    actions: Int[Array, "*t R B 2"]
-    log_p: Float[Array, "*t R B 2"]
+    observations: Float[Array, "*t R B seats d"]
+    actions: Int[Array, "*t R B seats"]
+    log_p: Float[Array, "*t R B seats"]
     reward: Float[Array, "*t R B"]
+    """The ego's."""
     terminated: Bool[Array, "*t R B"]
     truncated: Bool[Array, "*t R B"]
-    final_observations: Float[Array, "*t R B 2 d"]
+    final_observations: Float[Array, "*t R B seats d"]
     """Observations of the state that the step led to, before any reset."""
     fresh: Bool[Array, "*t R B"]
     """Whether an episode starts with this step."""
     is_data: Bool[Array, "*t R B"] | None
     """Whether the cell's own pair plays, where episodes begin with another pair; None where everything is data."""
+    team_rewards: Float[Array, "*t R B S"] | None = None
+    """Rewards of all seats but the ego's; None where all seats share one."""
+    legal: Bool[Array, "*t R B seats a"] | None = None
+    """Legal actions; None where nothing is masked."""
 
 
 class Tally(NamedTuple):
@@ -69,25 +85,24 @@ class Tally(NamedTuple):
 
     episodes: Float[Array, "*u R C"]
     returns: Float[Array, "*u R C"]
+    """The ego's."""
     conventions: Float[Array, "*u 2 K c"]
     """How often best response i (first) and teammate i followed each convention in their self-play."""
 
 
-Logits: TypeAlias = tuple[Float[Array, "R B a0"], Float[Array, "R B a1"]]
-"""Of both seats' actions in every environment of the grid."""
+Sides: TypeAlias = tuple[Array, Array]
+"""An array of the ego's side, [R, B, ...], and one of the team's, [R, B, ...], or [R, B, S, ...] with several seats."""
 
 
-def grid_logits(
-    networks: Networks, grid: PairGrid, observations: Float[Array, "R B 2 d"], memories: Memories
-) -> tuple[Logits, Memories]:
+def grid_logits(networks: Networks, grid: PairGrid, observations: Sides, memories: Memories) -> tuple[Sides, Memories]:
     """Two batched products: all best responses on their rows, all teammates on their columns."""
-    rows, row_memory = _step_members(networks.best_responses, observations[:, :, 0], memories.best_responses)
-    seen = grid.by_teammate(observations[:, :, 1])
+    rows, row_memory = _step_members(networks.best_responses, observations[0], memories.best_responses)
+    seen = grid.by_teammate(observations[1])
     columns, column_memory = _step_members(networks.teammates, seen, memories.teammates)
     return (rows, grid.by_best_response(columns)), Memories(row_memory, column_memory)
 
 
-def _step_members(networks: Network, observations: Float[Array, "K n d"], memory: PyTree) -> tuple[Array, PyTree]:
+def _step_members(networks: Network, observations: Float[Array, "K n *s d"], memory: PyTree) -> tuple[Array, PyTree]:
     """Every member of a population acts in its own environments."""
     return jax.vmap(type(networks).step)(networks, observations, memory)
 
@@ -110,15 +125,15 @@ def start_playing(
         env_states=over_grid(environment.reset)(jax.random.split(key, shape)),
         returns=jnp.zeros(shape),
         fresh=jnp.ones(shape, bool),
-        memories=_initial_memories(networks, grid),
+        memories=_initial_memories(networks, environment, grid),
         prefixes=prefixes,
     )
 
 
-def _initial_memories(networks: Networks, grid: PairGrid) -> Memories:
+def _initial_memories(networks: Networks, environment: Environment, grid: PairGrid) -> Memories:
     return Memories(
         initial_memories(networks.best_responses, grid.rows, grid.row_size),
-        initial_memories(networks.teammates, grid.columns, grid.column_size),
+        initial_memories(networks.teammates, grid.columns, grid.column_size, *team_axis(environment)),
     )
 
 
@@ -131,7 +146,7 @@ def collect(
     *,
     length: int,
     prefix: Prefix | None = None,
-    act: Callable[..., tuple[Logits, Memories]] = grid_logits,
+    act: Callable[..., tuple[Sides, Memories]] = grid_logits,
 ) -> tuple[Steps, Tally, Playing]:
     """Play some steps in every environment.
 
@@ -150,31 +165,37 @@ def collect(
     shape = (length, grid.rows, grid.row_size)
     action_key, reset_key, step_key = jax.random.split(key, 3)
     draws = (
-        jax.random.uniform(action_key, (*shape, 2)),
+        jax.random.uniform(action_key, (*shape, environment.num_seats)),
         jax.vmap(over_grid(environment.reset))(jax.random.split(reset_key, shape)),
         jax.random.split(step_key, shape),
         None if prefix is None else draw_prefixes(key, environment, grid, prefix, length),
     )
+    seats = seating(environment)
     gathered = None if prefix is None else gather_prefix_networks(networks, prefix)
 
     def play(playing: Playing, draw) -> tuple[Playing, tuple[Steps, Tally]]:
         uniforms, fresh_states, step_keys, prefix_draws = draw
         observations = over_grid(environment.observe)(playing.env_states)
-        logits, memories = act(networks, grid, observations, playing.memories)
-        actions = jnp.stack([sample_actions(logits[seat], uniforms[:, :, seat]) for seat in (0, 1)], axis=-1)
+        legal = over_grid(partial(action_mask, environment))(playing.env_states)
+        seen, masks = seats.observations(observations), seats.mask(legal)
+        logits, memories = act(networks, grid, seen, playing.memories)
+        logits = mask_logits(logits[0], masks[0]), mask_logits(logits[1], masks[1])
+        actions = join_seats(*map(sample_actions, logits, split_seats(uniforms), masks))
         prefixes, is_data = playing.prefixes, None
         if gathered is not None:
             is_data = prefixes.clock >= prefixes.switch
-            actions, prefixes = play_prefixes(gathered, grid, prefixes, prefix_draws, observations, actions)
-        step, outcome = _take_step(environment, playing, observations, logits, actions, step_keys, is_data)
+            actions, prefixes = play_prefixes(gathered, grid, prefixes, prefix_draws, (seen, masks), actions)
+        step, outcome = _take_step(environment, playing, (observations, legal), logits, actions, step_keys, is_data)
         returns = playing.returns + (step.reward if is_data is None else jnp.where(is_data, step.reward, 0.0))
         ended = step.terminated | step.truncated
         following = Playing(
             env_states=over_grid(autoreset)(outcome, fresh_states),
             returns=jnp.where(ended, 0.0, returns),
             fresh=ended,
-            memories=_clear_memories(memories, networks, grid, ended),
-            prefixes=() if gathered is None else continue_prefixes(prefixes, networks, grid, prefix_draws, ended),
+            memories=_clear_memories(memories, networks, environment, grid, ended),
+            prefixes=()
+            if gathered is None
+            else continue_prefixes(prefixes, networks, environment, grid, prefix_draws, ended),
         )
         return following, (step, _tally(environment, grid, outcome, returns))
 
@@ -182,31 +203,43 @@ def collect(
     return steps, jax.tree.map(lambda x: x.sum(axis=0), tallies), playing
 
 
-def _clear_memories(memories: Memories, networks: Networks, grid: PairGrid, ended: Bool[Array, "R B"]) -> Memories:
-    """Policies forget an episode when it ends."""
-    initial = _initial_memories(networks, grid)
+def _clear_memories(
+    memories: Memories, networks: Networks, environment: Environment, grid: PairGrid, ended: Bool[Array, "R B"]
+) -> Memories:
+    """Policies forget an episode when it ends.
+
+    Args:
+      memories: after the step.
+      networks: of all policies.
+      environment: the game.
+      grid: who plays with whom.
+      ended: where the step ended an episode.
+    """
+    initial = _initial_memories(networks, environment, grid)
     return Memories(
         clear_memory(memories.best_responses, initial.best_responses, ended),
-        clear_memory(memories.teammates, initial.teammates, grid.by_teammate(ended)),
+        clear_memory(memories.teammates, initial.teammates, for_team(environment, grid.by_teammate(ended))),
     )
 
 
 def _take_step(
     environment: Environment,
     playing: Playing,
-    observations: Float[Array, "R B 2 d"],
-    logits: Logits,
-    actions: Int[Array, "R B 2"],
+    seen: tuple[Float[Array, "R B seats d"], Bool[Array, "R B seats a"] | None],
+    logits: Sides,
+    actions: Int[Array, "R B seats"],
     keys: Key[Array, "R B"],
     is_data: Bool[Array, "R B"] | None,
 ) -> tuple[Steps, Outcome]:
     outcome = over_grid(environment.step)(keys, playing.env_states, actions)
-    log_p = [log_probabilities(logits[seat], actions[:, :, seat]) for seat in (0, 1)]
+    common = has_common_reward(environment)
     step = Steps(
-        observations=observations,
+        observations=seen[0],
         actions=actions,
-        log_p=jnp.stack(log_p, axis=-1),
-        reward=outcome.reward,
+        log_p=join_seats(*map(log_probabilities, logits, split_seats(actions))),
+        reward=outcome.reward if common else outcome.reward[..., 0],
+        team_rewards=None if common else outcome.reward[..., 1:],
+        legal=seen[1],
         terminated=outcome.terminated,
         truncated=outcome.truncated,
         final_observations=over_grid(environment.observe)(outcome.state),
@@ -222,9 +255,10 @@ def _tally(environment: Environment, grid: PairGrid, outcome: Outcome, returns: 
     num_conventions = len(environment.conventions) + 1
     size = max(grid.rows, grid.columns)
 
-    def count(seat: int) -> Float[Array, "K c"]:
-        followed = over_grid(partial(environment.convention, seat=seat))(outcome.state)
-        counts = jnp.einsum("rb,rbc->rc", in_self_play, jax.nn.one_hot(followed, num_conventions))
+    followed = over_grid(partial(followed_conventions, environment))(outcome.state)
+
+    def count(side: int) -> Float[Array, "K c"]:
+        counts = jnp.einsum("rb,rbc->rc", in_self_play, jax.nn.one_hot(followed[..., side], num_conventions))
         return jnp.pad(counts, ((0, size - grid.rows), (0, 0)))
 
     return Tally(grid.cell_sums(ended), grid.cell_sums(ended * returns), jnp.stack([count(0), count(1)]))

@@ -12,7 +12,7 @@ from coverset.types import PRNGKey, PyTree
 
 
 class Values(NamedTuple):
-    """A critic's estimates along a rollout."""
+    """A critic's estimates along a rollout, with an axis of heads where there are several."""
 
     present: Float[Array, "T *b"]
     """Of the state before each step."""
@@ -24,6 +24,8 @@ class Values(NamedTuple):
 
 class PairCritic(eqx.Module):
     """All seats' observations and both identities in, the pair's expected discounted return out.
+
+    One number is the return of all seats, or of the ego, if nobody else's matters; several are that of every seat.
 
     A one-hot identity times a weight matrix is a row of that matrix, so identities enter as two embeddings that are
     added to the first dense layer's input.
@@ -64,7 +66,7 @@ class PairCritic(eqx.Module):
     ) -> tuple[Float[Array, "..."], PyTree]:
         """Expected discounted return of the pair from these observations on, and the memory after them."""
         values, memory = self.network.step(self._join(observations), memory, identity)
-        return values[..., 0], memory
+        return _single_head(values), memory
 
     def evaluate(
         self,
@@ -104,7 +106,7 @@ class PairCritic(eqx.Module):
         identity: Float[Array, "..."],
     ) -> Float[Array, "..."]:
         """Values of a rollout, for the critic's loss."""
-        return self.network.unroll(self._join(observations), memory, fresh, identity)[..., 0]
+        return _single_head(self.network.unroll(self._join(observations), memory, fresh, identity))
 
     def _join(self, observations: Float[Array, "*b s d"]) -> Float[Array, "*b j"]:
         """All seats' observations as one flat vector; images side by side as channels."""
@@ -113,6 +115,11 @@ class PairCritic(eqx.Module):
         rows, columns, _ = self.image_shape
         images = observations.reshape(*observations.shape[:-1], rows, columns, -1)
         return jnp.moveaxis(images, -4, -2).reshape(*observations.shape[:-2], -1)
+
+
+def _single_head(values: Float[Array, "*b h"]) -> Float[Array, "..."]:
+    """Without the axis of heads where there is only one."""
+    return values[..., 0] if values.shape[-1] == 1 else values
 
 
 def joint_shape(observation_shape: tuple[int, ...], num_seats: int) -> tuple[int, ...]:

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from coverset.envs.base import Environment
     from coverset.policies.population import Population
     from coverset.settings import GenerateSettings
+    from coverset.teammates.batches import Batch
     from coverset.teammates.collect import Steps
     from coverset.teammates.networks import Networks
     from coverset.teammates.pair_grid import PairGrid
-    from coverset.teammates.ppo import Batch, Logits
+    from coverset.teammates.ppo import Logits
 
 
 class World(NamedTuple):

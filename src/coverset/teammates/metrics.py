@@ -11,6 +11,25 @@ from coverset.evaluation.cross_play import label_gaps
 from coverset.runs.storage import round_floats
 from coverset.teammates.trainer import Metrics, Trainer
 
+_Matrix = tuple[tuple[float | None, ...], ...]
+ROW_FIELDS = {
+    "chunk": int,
+    "update": int,
+    "env_steps": int,
+    "self_play_return": float | None,
+    "cross_play_return": float | None,
+    "coverage_found": int,
+    "covers": tuple[str | None, ...],
+    "pair_returns": _Matrix,
+    "pair_values": _Matrix,
+    "gaps": Any,  # `check_run_row` looks into them
+    "method": dict,
+    "entropy": dict,
+    "critic_loss": float | None,
+    "restarted": tuple[int, ...],
+}
+"""Every field of a row, and its type."""
+
 
 def metrics_row(trainer: Trainer, chunk: int, metrics: Metrics, reported: dict[str, Any]) -> dict[str, Any]:
     """What chunk number `chunk` (from 0) reports. docs/reference/metrics.md says what each field means.

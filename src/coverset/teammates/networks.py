@@ -1,12 +1,13 @@
 """What gradients train: best responses, teammates, one critic, and what a method brings of its own."""
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
 
 from coverset.envs.base import Environment
-from coverset.policies.network import POLICY_HEAD_SCALE, Network, NetworkSpec, network_class
+from coverset.envs.seats import has_common_reward, sides
+from coverset.policies.network import POLICY_HEAD_SCALE, Network, NetworkSpec
+from coverset.policies.team import build_networks
 from coverset.settings import GenerateSettings
 from coverset.teammates.critic import PairCritic, joint_shape
 from coverset.types import PRNGKey, PyTree
@@ -22,27 +23,42 @@ class Networks(NamedTuple):
     """Parameters of the method's own."""
 
 
-def actor_spec(environment: Environment, settings: GenerateSettings, seat: int) -> NetworkSpec:
-    """The network of a policy for a seat."""
+def actor_spec(environment: Environment, settings: GenerateSettings, side: int) -> NetworkSpec:
+    """The network of a policy for a side; one that best responses and teammates share cannot know its seat."""
+    played = sides(environment)[side]
     return NetworkSpec(
-        input_shape=environment.observation_shape,
-        num_outputs=environment.num_actions[seat],
+        input_shape=played.observation_shape,
+        num_outputs=played.num_actions,
         hidden_sizes=settings.hidden_sizes,
         memory_size=settings.memory_size,
         fourier_bandwidth=settings.fourier_bandwidth,
         head_scale=POLICY_HEAD_SCALE,
+        num_seats=1 if settings.share_pair_parameters else played.num_seats,
+        separate_seats=settings.team_networks == "separate",
     )
 
 
 def critic_spec(environment: Environment, settings: GenerateSettings) -> NetworkSpec:
     """The network of the centralised critic, which reads the observations of all seats."""
     return NetworkSpec(
-        input_shape=joint_shape(environment.observation_shape, len(environment.num_actions)),
-        num_outputs=1,
+        input_shape=joint_shape(critic_input_shape(environment), environment.num_seats),
+        num_outputs=num_value_heads(environment, settings),
         hidden_sizes=settings.hidden_sizes,
         memory_size=settings.memory_size,
         fourier_bandwidth=settings.fourier_bandwidth,
     )
+
+
+def critic_input_shape(environment: Environment) -> tuple[int, ...]:
+    """The shape of each seat's observation, as the critic reads it: flat where seats differ."""
+    shapes = set(environment.observation_shapes)
+    return environment.observation_shape if len(shapes) == 1 else (environment.observation_size,)
+
+
+def num_value_heads(environment: Environment, settings: GenerateSettings) -> int:
+    """Returns that the critic estimates: the ego's, and one for each teammate where they want something else."""
+    apart = not has_common_reward(environment) and settings.ego_reward_share < 1.0
+    return environment.num_seats if apart else 1
 
 
 def init_networks(
@@ -50,11 +66,11 @@ def init_networks(
 ) -> Networks:
     """Draw the networks of as many best responses and teammates as `size` says; the method's own come separately."""
     row_key, column_key, critic_key = jax.random.split(key, 3)
-    build = network_class(settings.network).build
 
-    def population(key: PRNGKey, seat: int) -> Network:
-        create = partial(build, spec=actor_spec(environment, settings, seat))
-        return jax.vmap(create)(jax.random.split(key, size[seat]))
+    def population(key: PRNGKey, side: int) -> Network:
+        return build_networks(
+            settings.network, jax.random.split(key, size[side]), actor_spec(environment, settings, side)
+        )
 
     best_responses = population(row_key, 0)
     teammates = best_responses if settings.share_pair_parameters else population(column_key, 1)

@@ -13,6 +13,10 @@ Best response i maximises, over its own row of the grid (teammate j likewise ove
 
 and descends the loss of the method, where it has one. Every policy's data is one contiguous block, and its gradient is
 clipped on its own. The critic descends its mean squared error, weighted equally over pairs.
+
+Where seats have rewards of their own, A is the ego's. The constraints are on the ego's return for everybody, but the 1
+in w_ii, which stands for self-play itself, weighs what teammate j wants in self-play: U_j, its own return or a mixture
+with the ego's (`ego_reward_share`). For teammates w_ij A_ij becomes w_ij A_ij + [i = j] (A^U_ij - A_ij).
 """
 
 from collections.abc import Callable
@@ -24,17 +28,23 @@ from jaxtyping import Array, Bool, Float, Int
 
 from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities
 from coverset.learning.optimiser import ADAM, adam_step
-from coverset.learning.returns import advantages
 from coverset.policies.network import Network
+from coverset.policy import mask_logits
 from coverset.settings import GenerateSettings
-from coverset.teammates.collect import Steps
-from coverset.teammates.critic import PairCritic, Values
+from coverset.teammates.batches import (
+    Batch,
+    CriticBatch,
+    SeatBatch,
+    largest_weights,
+    members_first,
+    minibatch_order,
+    take_part,
+)
+from coverset.teammates.critic import PairCritic
 from coverset.teammates.method import Frozen, PairWeights
 from coverset.teammates.networks import Networks
 from coverset.teammates.pair_grid import PairGrid
 from coverset.types import PRNGKey, PyTree, Scalar
-
-SMALLEST_SCALE = 1e-6
 
 Logits: TypeAlias = tuple[Float[Array, "R t B a0"], Float[Array, "C t D a1"]]
 """Of best responses and of teammates, each on its own data."""
@@ -47,41 +57,6 @@ class Optimised(NamedTuple):
 
     networks: Networks
     moments: Networks
-
-
-class SeatBatch(NamedTuple):
-    """What one population learns from; axes [K, T, B], a policy's own data in its own row."""
-
-    observations: Float[Array, "K t B d"]
-    actions: Int[Array, "K t B"]
-    log_p: Float[Array, "K t B"]
-    weighted_advantage: Float[Array, "K t B"]
-    share: Float[Array, "K t B"]
-    fresh: Bool[Array, "K t B"] | None
-    """Where episodes start; None for networks without memory."""
-    memory: PyTree
-    """Before the rollout, [K, B]."""
-
-
-class CriticBatch(NamedTuple):
-    """What the critic learns from; axes [R, T, B]."""
-
-    observations: Float[Array, "R t B 2 d"]
-    target: Float[Array, "R t B"]
-    share: Float[Array, "R t B"] | None
-    """None where it is that of the grid's cells, the same at all steps."""
-    fresh: Bool[Array, "R t B"] | None
-    teammates: Int[Array, "R 1 B"] | None
-    """Index j of every environment's teammate; None where the batch holds all environments, as they lie."""
-    memory: PyTree
-
-
-class Batch(NamedTuple):
-    """One rollout, as each of the learners sees it."""
-
-    best_responses: SeatBatch
-    teammates: SeatBatch
-    critic: CriticBatch
 
 
 class Pace(NamedTuple):
@@ -104,138 +79,6 @@ class Losses(NamedTuple):
 def init_moments(networks: Networks) -> Optimised:
     """Networks that have not learned anything yet."""
     return Optimised(networks, Networks(*(ADAM.init(network) for network in networks)))  # pyright: ignore[reportArgumentType]
-
-
-def estimate(
-    grid: PairGrid,
-    critic: PairCritic,
-    steps: Steps,
-    memory: PyTree,
-    settings: GenerateSettings,
-    bonus: Float[Array, "T R B"] | None = None,
-) -> tuple[Float[Array, "T R B"], Float[Array, "T R B"], PyTree]:
-    """Advantages of a rollout by a critic, the value targets that go with them, and the critic's memory after it.
-
-    Args:
-      grid: the pair grid.
-      critic: estimates values.
-      steps: a rollout.
-      memory: of the critic, before the rollout.
-      settings: of the run.
-      bonus: the method's reward for every step, if it has one.
-    """
-    identity = critic.identity(grid.best_responses(), grid.teammates())
-    values: Values = critic.evaluate(steps.observations, steps.final_observations, memory, steps.fresh, identity)
-    advantage = advantages(
-        steps.reward if bonus is None else steps.reward + bonus,
-        values.present,
-        values.following,
-        steps.terminated,
-        steps.truncated,
-        discount=settings.discount,
-        decay=settings.gae_lambda,
-    )
-    return advantage, advantage + values.present, values.memory
-
-
-def data_shares(grid: PairGrid, steps: Steps) -> Float[Array, "T R B"]:
-    """Factor that weights every cell of a row equally, whatever it holds of environments and of steps that are data."""
-    shares = jnp.broadcast_to(grid.cell_shares(), steps.reward.shape)
-    if steps.is_data is None:
-        return shares
-    data = steps.is_data.astype(jnp.float32)
-    counts = grid.cell_sums(jnp.ones((grid.rows, grid.row_size)))
-    fraction = grid.cell_sums(data.mean(axis=0)) / counts
-    return shares * data / jnp.maximum(grid.spread(fraction), SMALLEST_SCALE)[None]
-
-
-def advantage_scales(
-    grid: PairGrid, advantage: Float[Array, "T R B"], shares: Float[Array, "T R B"] | None = None
-) -> tuple[Float[Array, "R"], Float[Array, "C"]]:
-    """Root mean square advantage of every best response and teammate, each of its cells weighted equally.
-
-    `shares` are those of `data_shares` where not all steps are data.
-    """
-    if shares is None:
-        per_env = jnp.mean(jnp.square(advantage), axis=0) * grid.cell_shares()
-    else:
-        per_env = jnp.mean(jnp.square(advantage) * shares, axis=0)
-    return jnp.sqrt(per_env.mean(axis=1)), jnp.sqrt(grid.by_teammate(per_env).mean(axis=1))
-
-
-def largest_weights(weights: Float[Array, "K P"]) -> Float[Array, "K"]:
-    """The unit of each policy's objective: its largest weight, w_ii in the paper's methods; never zero."""
-    largest = jnp.max(weights, axis=1)
-    magnitude = jnp.maximum(jnp.max(jnp.abs(weights), axis=1), SMALLEST_SCALE)
-    return jnp.where(largest > 0.0, largest, magnitude)
-
-
-def seat_batch(
-    seat: int,
-    grid: PairGrid,
-    steps: Steps,
-    advantage: Float[Array, "T R B"],
-    weights: Float[Array, "R C"],
-    memory: PyTree,
-    settings: GenerateSettings,
-    *,
-    recurrent: bool = False,
-) -> SeatBatch:
-    """One population's own data; the pair weight multiplies the advantage (Algorithm 1) and touches nothing else.
-
-    Args:
-      seat: 0 for best responses, 1 for teammates.
-      grid: the pair grid.
-      steps: a rollout.
-      advantage: of its steps.
-      weights: of the pairs, as this population sees them.
-      memory: of its networks, before the rollout.
-      settings: of the run.
-      recurrent: whether its networks have memory.
-    """
-    view = jax.vmap(grid.by_teammate) if seat else (lambda x: x)
-    weighted, shares = view(advantage * grid.spread(weights)[None]), data_shares(grid, steps)
-    if settings.normalise_advantages:
-        scales = advantage_scales(grid, advantage, None if steps.is_data is None else shares)
-        weighted = weighted / (scales[seat][None, :, None] + SMALLEST_SCALE)
-    if settings.normalise_pair_weights:
-        weighted = weighted / largest_weights(weights.T if seat else weights)[None, :, None]
-    return SeatBatch(
-        observations=members_first(view(steps.observations[..., seat, :])),
-        actions=members_first(view(steps.actions[..., seat])),
-        log_p=members_first(view(steps.log_p[..., seat])),
-        weighted_advantage=members_first(weighted),
-        share=members_first(view(shares)),
-        fresh=members_first(view(steps.fresh)) if recurrent else None,
-        memory=memory,
-    )
-
-
-def critic_batch(
-    grid: PairGrid, steps: Steps, target: Float[Array, "T R B"], memory: PyTree, *, recurrent: bool = False
-) -> CriticBatch:
-    """The critic's own data.
-
-    Args:
-      grid: the pair grid.
-      steps: a rollout.
-      target: of the values.
-      memory: of the critic, before the rollout.
-      recurrent: whether batches are split over environments.
-    """
-    return CriticBatch(
-        observations=members_first(steps.observations),
-        target=members_first(target),
-        share=members_first(data_shares(grid, steps)) if recurrent or steps.is_data is not None else None,
-        fresh=members_first(steps.fresh) if recurrent else None,
-        teammates=grid.teammates()[:, None] if recurrent else None,
-        memory=memory,
-    )
-
-
-def members_first(x: Array) -> Array:
-    """[T, K, B, ...] -> [K, T, B, ...]: a policy's data becomes one contiguous block."""
-    return jnp.swapaxes(x, 0, 1)
 
 
 def grid_loss(
@@ -271,10 +114,12 @@ def actor_loss(
 ) -> tuple[Scalar, Float[Array, "K"], Float[Array, "K t B a"]]:
     """Sum over policies of the negative clipped objective and entropy bonus; the entropies; the logits."""
     logits = jax.vmap(type(actors).unroll)(actors, batch.observations, batch.memory, batch.fresh)
+    logits = mask_logits(logits, batch.legal)
     log_p = log_probabilities(logits, batch.actions)
     gain = clipped_surrogate(log_p, batch.log_p, batch.weighted_advantage, clip=clip)
-    entropies = jnp.mean(batch.share * entropy(logits), axis=(1, 2))
-    objective = jnp.mean(batch.share * gain, axis=(1, 2)) + bonuses * entropies
+    own_data = tuple(range(1, gain.ndim))
+    entropies = jnp.mean(batch.share * entropy(logits), axis=own_data)
+    objective = jnp.mean(batch.share * gain, axis=own_data) + bonuses * entropies
     return -jnp.sum(objective), entropies, logits
 
 
@@ -290,7 +135,8 @@ def critic_loss(critic: PairCritic, grid: PairGrid, batch: CriticBatch) -> Scala
         identity = critic.identity(best_responses, teammates)
         observations, fresh = members_first(batch.observations), members_first(batch.fresh)
         values = members_first(critic.unroll(observations, batch.memory, fresh, identity))
-    return jnp.mean(share * jnp.square(values - batch.target))
+    errors = jnp.square(values - batch.target)
+    return jnp.mean(share * (errors.mean(axis=-1) if errors.ndim > share.ndim else errors))
 
 
 def improve(
@@ -386,26 +232,3 @@ def select_members(chosen: Bool[Array, "K"], these: Array, others: Array) -> Arr
     if others.ndim == 0:
         return others
     return jnp.where(chosen.reshape(-1, *(1,) * (others.ndim - 1)), these, others)
-
-
-def minibatch_order(key: PRNGKey, size: int, settings: GenerateSettings) -> Int[Array, "n t"]:
-    """Which steps, or environments, each optimiser step learns from: every epoch has all of them, in another order."""
-    orders = jax.vmap(lambda k: jax.random.permutation(k, size))(jax.random.split(key, settings.epochs))
-    return orders.reshape(-1, size // settings.minibatches)
-
-
-def take_part(batch: Batch, chosen: Int[Array, "n"], settings: GenerateSettings, *, recurrent: bool) -> Batch:
-    """A part of a rollout, of every pair: some steps, or some environments where memory runs along the steps.
-
-    All of it, as it lies, where there is only one part.
-    """
-    if settings.minibatches == 1:
-        return batch
-    if not recurrent:
-        return jax.tree.map(lambda x: x[:, chosen], batch)
-
-    def environments(part: SeatBatch | CriticBatch) -> SeatBatch | CriticBatch:
-        memory = jax.tree.map(lambda x: x[:, chosen], part.memory)
-        return jax.tree.map(lambda x: x[:, :, chosen], part._replace(memory=()))._replace(memory=memory)
-
-    return Batch(*map(environments, batch))  # pyright: ignore[reportArgumentType]

@@ -13,8 +13,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from coverset.envs.base import Environment
+from coverset.envs.seats import for_team, join_seats, split_seats, team_axis
 from coverset.learning.losses import sample_actions
 from coverset.policies.network import clear_memory, initial_memories
+from coverset.policy import mask_logits
 from coverset.teammates.method import Prefix
 from coverset.teammates.networks import Networks
 from coverset.teammates.pair_grid import PairGrid
@@ -32,15 +34,15 @@ class PrefixPlay(NamedTuple):
     switch: Int[Array, "R B"]
     """The step from which on the cell's own pair plays."""
     memories: tuple[PyTree, PyTree]
-    """What both prefix policies remember, [R, C, n]."""
+    """What both prefix policies remember, [R, C, n], with an axis of seats where the team has several."""
 
 
 class PrefixDraws(NamedTuple):
     """Random numbers of one step."""
 
-    uniforms: Float[Array, "*t R B 2"]
+    uniforms: Float[Array, "*t R B seats"]
     """For the prefix policies' actions."""
-    own: Bool[Array, "*t R B 2"]
+    own: Bool[Array, "*t R B seats"]
     """Whether a seat's own action is played although it is the prefix."""
     switch: Int[Array, "*t R B"]
     """The switch of the episode that starts if this step ends one."""
@@ -58,8 +60,7 @@ def start_prefixes(
       networks: of all policies.
       prefix: who plays the first steps of which cells.
     """
-    cells = (grid.rows, grid.columns, grid.per_pair)
-    memories = tuple(initial_memories(stack, *cells) for stack in (networks.best_responses, networks.teammates))
+    memories = _initial_memories(networks, environment, (grid.rows, grid.columns, grid.per_pair))
     clock = jnp.zeros((grid.rows, grid.row_size), jnp.int32)
     return PrefixPlay(
         clock, _draw_switches(jax.random.fold_in(key, PREFIX_STREAM), environment, grid, prefix, ()), memories
@@ -77,7 +78,7 @@ def draw_prefixes(key: PRNGKey, environment: Environment, grid: PairGrid, prefix
       length: number of steps.
     """
     action_key, own_key, switch_key = jax.random.split(jax.random.fold_in(key, PREFIX_STREAM), 3)
-    shape = (length, grid.rows, grid.row_size, 2)
+    shape = (length, grid.rows, grid.row_size, environment.num_seats)
     return PrefixDraws(
         jax.random.uniform(action_key, shape),
         jax.random.uniform(own_key, shape) < prefix.own_action_probability,
@@ -108,9 +109,9 @@ def play_prefixes(
     grid: PairGrid,
     play: PrefixPlay,
     draws: PrefixDraws,
-    observations: Float[Array, "R B 2 d"],
-    own_actions: Int[Array, "R B 2"],
-) -> tuple[Int[Array, "R B 2"], PrefixPlay]:
+    seen: tuple[tuple[Array, Array], tuple[Array | None, Array | None]],
+    own_actions: Int[Array, "R B seats"],
+) -> tuple[Int[Array, "R B seats"], PrefixPlay]:
     """The actions that are played: the prefix policies' before the switch, but for those drawn to be the cell's own.
 
     Args:
@@ -118,45 +119,61 @@ def play_prefixes(
       grid: the pair grid.
       play: where the episodes under way stand.
       draws: random numbers of this step.
-      observations: what both seats see.
+      seen: what both sides observe, and their legal actions.
       own_actions: what the cell's own pair would do.
     """
-    cells = _by_cell(grid, observations)
-    uniforms = _by_cell(grid, draws.uniforms)
     actions, memories = [], []
-    for seat, (networks, memory) in enumerate(zip(gathered, play.memories, strict=True)):
-        step = jax.vmap(jax.vmap(type(networks).step))
-        logits, memory = step(networks, cells[..., seat, :], memory)
-        chosen = sample_actions(logits, uniforms[..., seat]).reshape(grid.rows, -1)
-        extra = own_actions[:, chosen.shape[1] :, seat]
-        actions.append(jnp.concatenate([chosen, extra], axis=1))
+    uniforms, own = split_seats(draws.uniforms), split_seats(own_actions)
+    for networks, memory, *side in zip(gathered, play.memories, *seen, uniforms, own, strict=True):
+        observed, legal, drawn, otherwise = side
+        chosen, memory = _act_in_cells(networks, grid, memory, (observed, legal, drawn))
+        actions.append(jnp.concatenate([chosen, otherwise[:, chosen.shape[1] :]], axis=1))
         memories.append(memory)
     before = (play.clock < play.switch)[..., None] & ~draws.own
-    return jnp.where(before, jnp.stack(actions, axis=-1), own_actions), play._replace(memories=tuple(memories))
+    return jnp.where(before, join_seats(*actions), own_actions), play._replace(memories=tuple(memories))
+
+
+def _act_in_cells(networks: PyTree, grid: PairGrid, memory: PyTree, side: tuple) -> tuple[Array, PyTree]:
+    """Actions [R, C n, ...] of one side's prefix policies, from observations, legal actions and uniform draws."""
+    observed, legal, uniforms = jax.tree.map(lambda x: _by_cell(grid, x), side)
+    logits, memory = jax.vmap(jax.vmap(type(networks).step))(networks, observed, memory)
+    chosen = sample_actions(mask_logits(logits, legal), uniforms, legal)
+    return chosen.reshape(grid.rows, -1, *chosen.shape[3:]), memory
 
 
 def continue_prefixes(
-    play: PrefixPlay, networks: Networks, grid: PairGrid, draws: PrefixDraws, ended: Bool[Array, "R B"]
+    play: PrefixPlay,
+    networks: Networks,
+    environment: Environment,
+    grid: PairGrid,
+    draws: PrefixDraws,
+    ended: Bool[Array, "R B"],
 ) -> PrefixPlay:
     """One step later; where an episode ended, another begins with a switch of its own.
 
     Args:
       play: where the episodes under way stand.
       networks: of all policies.
+      environment: the game.
       grid: the pair grid.
       draws: random numbers of this step.
       ended: where an episode has just ended.
     """
     ended_cells = _by_cell(grid, ended)
-    memories = tuple(
-        clear_memory(memory, initial_memories(stack, *ended_cells.shape), ended_cells)
-        for stack, memory in zip((networks.best_responses, networks.teammates), play.memories, strict=True)
-    )
+    initial = _initial_memories(networks, environment, ended_cells.shape)
+    cleared = (ended_cells, for_team(environment, ended_cells))
+    memories = tuple(map(clear_memory, play.memories, initial, cleared))
     return PrefixPlay(
         clock=jnp.where(ended, 0, play.clock + 1),
         switch=jnp.where(ended, draws.switch, play.switch),
         memories=memories,
     )
+
+
+def _initial_memories(networks: Networks, environment: Environment, cells: tuple[int, ...]) -> tuple[PyTree, PyTree]:
+    """Of both sides, in environments of these axes."""
+    team = initial_memories(networks.teammates, *cells, *team_axis(environment))
+    return initial_memories(networks.best_responses, *cells), team
 
 
 def _by_cell(grid: PairGrid, rows: Array) -> Array:

@@ -23,28 +23,19 @@ import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from coverset.envs.base import Environment
+from coverset.envs.seats import seating
 from coverset.learning.optimiser import explore_then_settle
 from coverset.policies.actor import ActorPolicy
 from coverset.policies.network import check_observation_shape, network_class
 from coverset.policies.population import Population
 from coverset.settings import GenerateSettings, Schedule
+from coverset.teammates.batches import Batch, SeatBatch, critic_batch, estimate, seat_batch
 from coverset.teammates.collect import Playing, Steps, Tally, collect, grid_logits, start_playing
 from coverset.teammates.critic import PairCritic
 from coverset.teammates.method import Method, PairWeights, Rollout, Seen, World, as_pair_weights, violates_constraints
-from coverset.teammates.networks import actor_spec, init_networks
+from coverset.teammates.networks import actor_spec, critic_input_shape, init_networks
 from coverset.teammates.pair_grid import PairGrid
-from coverset.teammates.ppo import (
-    Batch,
-    Losses,
-    Optimised,
-    Pace,
-    critic_batch,
-    estimate,
-    grid_loss,
-    improve,
-    init_moments,
-    seat_batch,
-)
+from coverset.teammates.ppo import Losses, Optimised, Pace, grid_loss, improve, init_moments
 from coverset.teammates.restarts import decide_restarts, restart_pairs
 from coverset.types import PRNGKey, PyTree, Scalar
 
@@ -246,14 +237,14 @@ class Trainer:
         target_memory = memory
         if s.target_update_rate < 1.0:
             _, target, target_memory = estimate(grid, state.target_critic, steps, before.target, s, bonus)
-        remembered = state.playing.memories
+        seats, remembered = seating(self.environment), state.playing.memories
         actors_recur, critic_recurs = networks.best_responses.recurrent, networks.critic.network.recurrent
         recurrent = {"recurrent": actors_recur or critic_recurs}
-        batch = Batch(
-            seat_batch(0, grid, steps, advantage, weights.best_responses, remembered.best_responses, s, **recurrent),
-            seat_batch(1, grid, steps, advantage, weights.teammates, remembered.teammates, s, **recurrent),
-            critic_batch(grid, steps, target, before.critic, **recurrent),
-        )
+
+        def of_side(side: int) -> SeatBatch:
+            return seat_batch(side, seats, grid, steps, advantage, weights[side], remembered[side], s, **recurrent)
+
+        batch = Batch(of_side(0), of_side(1), critic_batch(grid, steps, target, before.critic, **recurrent))
         return batch, CriticMemories(memory, target_memory)
 
     def pair_values(self, key: PRNGKey, critic: PairCritic, steps: Steps) -> Float[Array, "R C"]:
@@ -267,11 +258,13 @@ class Trainer:
             observations = visited[jax.random.randint(key, (s.value_samples,), 0, visited.shape[0])]
         pairs = jnp.meshgrid(jnp.arange(grid.rows), jnp.arange(grid.columns), indexing="ij")
         identity = critic.identity(*pairs)[:, :, None]
-        if not critic.network.recurrent:
-            return critic.step(observations, (), identity)[0].mean(axis=-1)
-        shape = (grid.rows, grid.columns, s.value_samples)
-        observations = jnp.broadcast_to(observations, (*shape, *observations.shape[1:]))
-        return critic.step(observations, critic.network.initial_memory(*shape), identity)[0].mean(axis=-1)
+        shape, memory = (grid.rows, grid.columns, s.value_samples), ()
+        if critic.network.recurrent:
+            observations = jnp.broadcast_to(observations, (*shape, *observations.shape[1:]))
+            memory = critic.network.initial_memory(*shape)
+        values, _ = critic.step(observations, memory, identity)
+        ego = values[..., 0] if values.ndim > len(shape) else values
+        return ego.mean(axis=-1)
 
     def restart(
         self, key: PRNGKey, state: TrainState, optimised: Optimised, pair_values: Float[Array, "R C"]
@@ -299,8 +292,8 @@ class Trainer:
         """The policies that are saved."""
         networks, s = state.optimised.networks, self.settings
         rows, columns = (
-            ActorPolicy(stack, s.network, actor_spec(self.environment, s, seat))
-            for seat, stack in enumerate((networks.best_responses, networks.teammates))
+            ActorPolicy(stack, s.network, actor_spec(self.environment, s, side))
+            for side, stack in enumerate((networks.best_responses, networks.teammates))
         )
         return self.method.population(state.method, Population(rows, columns))
 
@@ -313,13 +306,16 @@ def _all_finite(losses: Losses, pair_values: Array) -> Bool[Array, ""]:
 def check_trainer(trainer: Trainer) -> None:
     """Raise ValueError unless the settings fit the game, the networks and the method's grid."""
     s, environment, grid = trainer.settings, trainer.environment, trainer.grid
-    for kind in (s.network, s.critic_network):
-        check_observation_shape(kind, environment.observation_shape)
+    for side in (0, 1):
+        check_observation_shape(s.network, actor_spec(environment, s, side).input_shape)
+    check_observation_shape(s.critic_network, critic_input_shape(environment))
     if s.share_pair_parameters and len(set(environment.num_actions)) > 1:
         raise ValueError(
             "share_pair_parameters must be false where the seats have different actions, "
             f"got true for {' and '.join(map(str, environment.num_actions))} actions."
         )
+    if s.share_pair_parameters and len(set(environment.observation_shapes)) > 1:
+        raise ValueError("share_pair_parameters must be false where the seats have observations of different shapes.")
     for name in ("restart_patience", "stop_patience", "share_pair_parameters"):
         if getattr(s, name) and not trainer.is_square:
             raise ValueError(

@@ -23,8 +23,8 @@ from coverset.adhoc.learner import AgentSpec, FittedLearner, World
 from coverset.checks import check_at_least, check_positive
 from coverset.evaluation.cross_play import cross_play, limit_trials
 from coverset.policies.actor import ActorPolicy
-from coverset.policies.network import build_networks
 from coverset.policies.stacked import take_member
+from coverset.policies.team import build_networks
 from coverset.policy import Policy
 from coverset.types import Percept, PRNGKey, PyTree, Scalar
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from coverset.policies.network import Network, NetworkSpec, check_observation_shape
 from coverset.policies.networks.dense import MLP, add_broadcast
@@ -44,15 +44,6 @@ class Conv(Network):
         self, inputs: Float[Array, "*b d"], memory: PyTree, context: Float[Array, "..."] | float = 0.0
     ) -> tuple[Float[Array, "... o"], PyTree]:
         return self._apply(inputs, context), memory
-
-    def unroll(
-        self,
-        inputs: Float[Array, "T *b d"],
-        memory: PyTree,
-        fresh: Bool[Array, "T *b"] | None,
-        context: Float[Array, "..."] | float = 0.0,
-    ) -> Float[Array, "T *b o"]:
-        return self._apply(inputs, context)
 
     def _apply(self, inputs: Float[Array, "*b d"], context: Float[Array, "..."] | float) -> Float[Array, "... o"]:
         image = inputs.reshape(-1, *self.input_shape)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from coverset.policies.network import Network, NetworkSpec
 from coverset.types import PRNGKey, PyTree
@@ -82,15 +82,6 @@ class MLP(Network):
         self, inputs: Float[Array, "*b d"], memory: PyTree, context: Float[Array, "..."] | float = 0.0
     ) -> tuple[Float[Array, "... o"], PyTree]:
         return self(inputs, context), memory
-
-    def unroll(
-        self,
-        inputs: Float[Array, "T *b d"],
-        memory: PyTree,
-        fresh: Bool[Array, "T *b"] | None,
-        context: Float[Array, "..."] | float = 0.0,
-    ) -> Float[Array, "T *b o"]:
-        return self(inputs, context)
 
 
 def flat_product(inputs: Float[Array, "*batch d"], weight: Float[Array, "d h"]) -> Float[Array, "*batch h"]:
