@@ -141,7 +141,7 @@ def test_a_trial_is_played_with_keys_found_after_a_reload_and_replayed(shared, p
     expect(page.locator(".viewer .status")).to_contain_text("Return 10. The episode is over")
     with page.expect_download() as download:
         page.locator("table.stack tbody tr").first.get_by_role("link", name="Download").click()
-    assert '"coverset recording 1"' in download.value.path().read_text()
+    assert '"coverset recording 2"' in download.value.path().read_text()
 
 
 def test_a_trial_goes_on_after_a_reload_and_buttons_do_what_keys_do(shared, page):
