@@ -1,6 +1,6 @@
 // The partners that a person can play with in a run, and the seats that they leave free.
 
-import { allSeats, otherSeats } from "./seats.js";
+import { allSeats, otherSeats, seatName } from "./seats.js";
 
 const numbered = (count) => Array.from({ length: count ?? 0 }, (_, n) => n);
 
@@ -45,5 +45,5 @@ export function otherTeamOptions(board, details, heuristics, partner) {
 export function seatOptions(board, partner) {
   if (!board || board.num_seats === 2 || !partner) return [];
   const seats = isEgo(partner) ? otherSeats(board, 0) : board.seats_alike ? allSeats(board) : [];
-  return seats.map((seat) => ({ value: String(seat), text: `player ${seat + 1} of ${board.num_seats}` }));
+  return seats.map((seat) => ({ value: String(seat), text: `${seatName(board, seat)} of ${board.num_seats}` }));
 }

@@ -3,7 +3,7 @@
 import { api } from "./api.js";
 import { createBoard } from "./boards/index.js";
 import { announce, h, refill, short } from "./dom.js";
-import { describeShape, otherSeats, seatNames, showReturns } from "./seats.js";
+import { describeSeat, otherSeats, seatName, seatNames, showReturns } from "./seats.js";
 import { ending } from "./viewer.js";
 import { address } from "./words.js";
 
@@ -38,10 +38,12 @@ export function createTrialView(trial, { onover, onlost, onleave }) {
   const total = h("p", { class: "total" });
   const list = h("ul", { class: "scores plain" });
   const problem = h("p", { class: "problem", role: "alert" });
+  const oracleNote = h("p", { class: "quiet" }, trial.partner.reference.startsWith("heuristic") ? "The oracle is a player who knows the heuristic."
+    : `The oracle is a ${board.num_seats > 2 ? "team that" : "partner who"} knows what you will do.`);
   const everything = h("input", { type: "checkbox", onchange: () => draw() });
   const nextButton = h("button", { type: "button", class: "primary next", onclick: startNextEpisode }, "Next episode (Enter)");
   const passButton = h("button", { type: "button", class: "primary next", hidden: true, onclick: () => act(PASS) }, "Pass");
-  const pad = h("div", { class: arrows ? "pad arrows" : "pad", role: "group", "aria-label": "Your actions" }, actions.map((action, number) =>
+  const pad = h("div", { class: arrows ? "pad arrows" : actions.length > 9 ? "pad many" : "pad", role: "group", "aria-label": "Your actions" }, actions.map((action, number) =>
     h("button", { type: "button", class: `act act-${action.name.replace(/\W/g, "-")}`, onclick: () => act(number) }, action.name,
       action.key && h("kbd", {}, KEY_NAMES[action.key] ?? action.key))));
   const stage = h("div", { class: "stage", tabindex: 0, role: "application", "aria-label": "The game. Use the keys shown on the buttons below.", "aria-describedby": "trial-status" }, drawing.element);
@@ -64,6 +66,7 @@ export function createTrialView(trial, { onover, onlost, onleave }) {
     nextButton.hidden = !waitsForNext();
     passButton.hidden = !mustPass();
     [...pad.children].forEach((button, number) => (button.disabled = !isLegal(number)));
+    oracleNote.hidden = scores.length > 0 && scores.every((score) => score.oracle === null);
   }
 
   const ofOracle = (score) => `${short(score.return)}${score.oracle === null ? "" : ` of ${short(score.oracle)}`}`;
@@ -71,10 +74,7 @@ export function createTrialView(trial, { onover, onlost, onleave }) {
   const episodeNumber = () => Math.min(trial.planned, frame.ended && !canAct() ? scores.length : scores.length + 1);
 
   function describeState() {
-    if (frame.ended) {
-      const everybody = board.common_reward ? "" : ` ${showReturns(frame.score.returns, names)}.`;
-      return `${ending(frame, names)}Return ${ofOracle(frame.score)}.${everybody}`;
-    }
+    if (frame.ended) return `${ending(frame, names)}${board.common_reward ? `Return ${ofOracle(frame.score)}` : `Returns: ${showReturns(frame.score.returns, names)}`}.`;
     if (!frame.legal) return "";
     return canAct() && !mustPass() ? "Your turn." : "You have no choice in this step.";
   }
@@ -150,12 +150,12 @@ export function createTrialView(trial, { onover, onlost, onleave }) {
   const hides = board.hides_partner ? ` You see what a player in your seat observes: your own position, but not ${board.num_seats > 2 ? "those of the others" : "your partner’s"}.` : "";
   const element = h("section", { class: "panel trial", "aria-label": "Trial" },
     h("div", { class: "trial-head" }, h("h2", {}, titleOf(trial)), h("button", { type: "button", class: "small", onclick: onleave }, "Leave this trial")),
-    h("p", {}, board.rules, hides, ` You are ${describeShape(board, seat)}.`),
+    h("p", {}, board.rules, hides, ` You are ${describeSeat(board, seat)}.`),
     h("div", { class: "trial-body" },
       h("div", { class: "trial-board" }, stage, status, words, nextButton, passButton, pad, problem,
         covered && h("label", { class: "check" }, everything, board.num_seats > 2 ? " Show the others" : " Show my partner")),
       h("div", { class: "trial-score" }, drawing.aside, h("h3", {}, "Score and oracle"), total, list,
-        h("p", { class: "quiet" }, trial.partner.reference.startsWith("heuristic") ? "The oracle is a player who knows the heuristic." : "The oracle is a partner who knows what you will do."))));
+        oracleNote)));
   pending = [...trial.frames];
   advance();
   return {
@@ -170,10 +170,10 @@ export function createTrialView(trial, { onover, onlost, onleave }) {
 
 // Who plays: with more than two players, one policy plays all remaining seats.
 function titleOf({ board, partner, team }) {
-  if (board.num_seats === 2) return `You and the ${partner.name}`;
   const rest = board.num_seats - (team ? 2 : 1);
-  if (!team) return `You and the ${partner.name} in ${rest} seats`;
-  return `You, the ${partner.name} (player ${partner.seat + 1}) and the ${team.name}${rest > 1 ? ` in ${rest} seats` : ""}`;
+  const where = rest > 2 ? ` in all ${rest} other seats` : rest > 1 ? " in both other seats" : "";
+  if (!team) return `You and the ${partner.name}${where}`;
+  return `You, the ${partner.name} (${seatName(board, partner.seat)}) and the ${team.name}${where}`;
 }
 
 export const replayLink = (recording) => h("a", { href: address("recordings", { replay: recording }) }, "Replay this trial");

@@ -90,7 +90,7 @@ export function show(main, fields) {
           return { value, field: options.length > 0 && select(label, options, value, onchange, { name, "data-key": name }) };
         };
         const again = () => {
-          partner.querySelector("[name=team]")?.remove();
+          for (const field of partner.querySelectorAll("[name=team], [name=seat]")) field.remove(); // the defaults follow the partner
           draw(heuristics, note, board);
         };
         const whom = choose("partner", "Partner", options, again);
