@@ -19,29 +19,8 @@ from coverset.studio.partners import Partner
 from coverset.studio.recordings import RecordingStore
 from coverset.studio.replays import person_steps
 from coverset.studio.seating import plan_seats
+from studio_client import move, play_first_legal, start
 from turns import NUMBERS, Naming
-
-
-def start(studio, run: str, partner: str, episodes: int = 1, seed: int = 0, **more) -> dict:
-    message = {"run": run, "partner": partner, "episodes": episodes, "seed": seed, **more}
-    answer = studio.post("/api/trials", message)
-    assert answer.status == 200, answer.body
-    return answer.json
-
-
-def move(studio, trial: dict, step: int, action: int):
-    return studio.post(f"/api/trials/{trial['trial']}/moves", {"step": step, "action": action})
-
-
-def play_first_legal(studio, trial: dict) -> list[dict]:
-    """Always play the first legal action; return all frames of the trial."""
-    frames, step = [*trial["frames"]], trial["step"]
-    over = trial["over"]
-    while not over:
-        answer = move(studio, trial, step, frames[-1]["legal"].index(True)).json
-        frames += answer["frames"]
-        step, over = answer["step"], answer["over"]
-    return frames
 
 
 class Seen(Policy):

@@ -10,18 +10,9 @@ from coverset.studio import recordings
 from coverset.studio.files import SafeDirectory
 from coverset.studio.recordings import RecordingStore
 from coverset.studio.replays import person_steps, replay_frames
+from studio_client import move, start
 
 STAY, UP, DOWN, LEFT, RIGHT = range(5)
-
-
-def start(studio, run: str, partner: str, episodes: int = 2, seed: int = 0) -> dict:
-    answer = studio.post("/api/trials", {"run": run, "partner": partner, "episodes": episodes, "seed": seed})
-    assert answer.status == 200, answer.body
-    return answer.json
-
-
-def move(studio, trial: dict, step: int, action: int):
-    return studio.post(f"/api/trials/{trial['trial']}/moves", {"step": step, "action": action})
 
 
 def walk_to_a(studio, trial: dict) -> list[dict]:
@@ -39,7 +30,7 @@ def walk_to_a(studio, trial: dict) -> list[dict]:
 @pytest.fixture(scope="module")
 def walked(shared):
     """A trial of weighted reaching with the heuristic that walks to A."""
-    trial = start(shared, "weighted/seed-0", "heuristic:H8")
+    trial = start(shared, "weighted/seed-0", "heuristic:H8", episodes=2)
     return trial, walk_to_a(shared, trial)
 
 
@@ -101,7 +92,7 @@ def test_a_recording_is_data_about_how_the_person_plays(shared, walked):
 
 
 def test_moves_out_of_order_change_nothing(shared):
-    trial = start(shared, "weighted/seed-0", "heuristic:H8", seed=3)
+    trial = start(shared, "weighted/seed-0", "heuristic:H8", episodes=2, seed=3)
     assert move(shared, trial, 1, STAY).status == 409
     assert move(shared, trial, 0, STAY).json["step"] == 1
     repeated = move(shared, trial, 0, STAY)
