@@ -27,10 +27,11 @@ def made(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def several(tmp_path_factory):
-    """A studio with games of three players: one generated run, and two that have learned nothing."""
+    """A studio with games of three players: a generated run with an agent for seat 1, two that have learned nothing."""
     root = tmp_path_factory.mktemp("several") / "runs"
     three = {"players": 3, "horizon": 12}
     generate("reaching", seeds=(0,), out=root / "reaching", env_parameters=three, minibatches=1, **toy_run.SETTINGS)
+    train(root / "reaching", learner="plastic", seeds=(0,), seat=1)
     untrained(root / "foraging" / "seed-0", "foraging", **three)
     untrained(root / "naming" / "seed-0", "turns:Naming")
     with Served(root) as served:

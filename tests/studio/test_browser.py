@@ -219,6 +219,8 @@ def test_a_person_plays_one_seat_of_three_and_sees_nobody_else(several, page, ru
 def test_a_person_can_choose_a_seat_beside_a_best_response(several, page):
     page.goto(f"{several.address}#/play?run=reaching/seed-0")
     page.get_by_label("Your seat").wait_for()
+    page.get_by_label("Partner").select_option("agent:plastic")
+    expect(page.get_by_label("Your seat").locator("option")).to_have_text(["player 1 of 3", "player 3 of 3"])
     page.get_by_label("Partner").select_option("best-response:2")
     expect(page.get_by_label("The other teammates")).to_have_value("teammate:2")
     page.get_by_label("The other teammates").select_option("heuristic:H3")

@@ -127,6 +127,13 @@ def test_a_person_can_be_a_teammate_of_a_best_response_beside_another_teammate(s
     assert "team must be left out" in refused.json["error"]
 
 
+def test_an_agent_sits_where_it_was_trained(several):
+    trial = start(several, "reaching/seed-0", "agent:plastic", team="heuristic:H1")
+    assert (trial["seat"], trial["partner"]["seat"]) == (2, 1)
+    message = {"run": "reaching/seed-0", "partner": "agent:plastic", "episodes": 1, "seed": 0, "seat": 1}
+    assert several.post("/api/trials", message).json["error"] == "seat must be 0 or 2 with this partner, got 1."
+
+
 def test_the_oracle_is_unknown_for_one_of_several_teammates(several):
     def oracle(partner: str) -> float | None:
         trial = start(several, "reaching/seed-0", partner)

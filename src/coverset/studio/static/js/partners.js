@@ -40,10 +40,10 @@ export function otherTeamOptions(board, details, heuristics, partner) {
   return [...options.filter(({ value }) => value === own), ...options.filter(({ value }) => value !== own)];
 }
 
-// The seats that a person can take with a partner, where there is a choice. An agent may sit elsewhere than in seat 0;
-// the server says so.
-export function seatOptions(board, partner) {
+// The seats that a person can take with a partner, where there is a choice.
+export function seatOptions(board, details, partner) {
   if (!board || board.num_seats === 2 || !partner) return [];
-  const seats = isEgo(partner) ? otherSeats(board, 0) : board.seats_alike ? allSeats(board) : [];
+  const taken = details.agents.find(({ learner }) => partner === `agent:${learner}`)?.seat ?? 0;
+  const seats = isEgo(partner) ? otherSeats(board, taken) : board.seats_alike ? allSeats(board) : [];
   return seats.map((seat) => ({ value: String(seat), text: `${seatName(board, seat)} of ${board.num_seats}` }));
 }

@@ -97,7 +97,7 @@ export function show(main, fields) {
         start.disabled = !options.length;
         refill(partner, whom.field || h("p", {}, "There is no partner to play with yet."),
           choose("team", "The other teammates", otherTeamOptions(board, details, heuristics, whom.value), () => {}).field,
-          choose("seat", "Your seat", seatOptions(board, whom.value), () => {}).field,
+          choose("seat", "Your seat", seatOptions(board, details, whom.value), () => {}).field,
           h("p", { class: "quiet" }, note));
       };
       draw([], "Heuristics are listed once JAX has started.");
