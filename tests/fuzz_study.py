@@ -58,7 +58,7 @@ def make_study(root: Path) -> None:
     policy = PlasticPolicy(library, jnp.arange(3.0), jnp.zeros((2, 2, 4)))
     save_agent(agent / "agent.safetensors", policy, plastic, spec, about)
     episode = {"actions": [[0, 1], [2, 2]], "rewards": [0.0, 6.0], "return": 6.0, "oracle": 10.0}
-    recording = {"format": "coverset recording 1", **about, "env_version": 1, "partner": {"name": "H1"}}
+    recording = {"format": "coverset recording 2", **about, "env_version": 1, "partner": {"name": "H1"}}
     write_json(root / "recordings" / f"{RECORDING}.json", {**recording, "planned_episodes": 1, "episodes": [episode]})
     write_json(root / "game.json", {"payoffs": [[10, 0], [0, 6.5]], "ego_actions": ["a", "b"], "name": "ours"})
 

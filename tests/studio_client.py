@@ -1,4 +1,4 @@
-"""A studio served on loopback in a thread, and a plain HTTP client for it."""
+"""A studio served on loopback in a thread, a plain HTTP client for it, and trials that are played by it."""
 
 import contextlib
 import http.client
@@ -73,3 +73,27 @@ class Served(contextlib.AbstractContextManager["Served"]):
                 while part := connection.recv(65536):
                     received += part
         return received
+
+
+def start(studio: Served, run: str, partner: str, episodes: int = 1, seed: int = 0, **more: Any) -> dict:
+    """Start a trial."""
+    message = {"run": run, "partner": partner, "episodes": episodes, "seed": seed, **more}
+    answer = studio.post("/api/trials", message)
+    assert answer.status == 200, answer.body
+    return answer.json
+
+
+def move(studio: Served, trial: dict, step: int, action: int) -> Answer:
+    """Play an action in a trial."""
+    return studio.post(f"/api/trials/{trial['trial']}/moves", {"step": step, "action": action})
+
+
+def play_first_legal(studio: Served, trial: dict) -> list[dict]:
+    """Always play the first legal action; return all frames of the trial."""
+    frames, step = [*trial["frames"]], trial["step"]
+    over = trial["over"]
+    while not over:
+        answer = move(studio, trial, step, frames[-1]["legal"].index(True)).json
+        frames += answer["frames"]
+        step, over = answer["step"], answer["over"]
+    return frames

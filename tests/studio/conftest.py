@@ -25,6 +25,19 @@ def made(tmp_path_factory) -> Path:
     return root
 
 
+@pytest.fixture(scope="session")
+def several(tmp_path_factory):
+    """A studio with games of three players: a generated run with an agent for seat 1, two that have learned nothing."""
+    root = tmp_path_factory.mktemp("several") / "runs"
+    three = {"players": 3, "horizon": 12}
+    generate("reaching", seeds=(0,), out=root / "reaching", env_parameters=three, minibatches=1, **toy_run.SETTINGS)
+    train(root / "reaching", learner="plastic", seeds=(0,), seat=1)
+    untrained(root / "foraging" / "seed-0", "foraging", **three)
+    untrained(root / "naming" / "seed-0", "turns:Naming")
+    with Served(root) as served:
+        yield served
+
+
 @pytest.fixture
 def directory(made: Path, tmp_path: Path) -> Path:
     """A copy of the runs that a test may change."""

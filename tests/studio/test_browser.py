@@ -7,6 +7,8 @@ import shutil
 
 import pytest
 
+from coverset.studio import trials
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 if CHROMIUM is None:
     pytest.skip("No Chromium is installed: apt-get install chromium.", allow_module_level=True)
@@ -141,7 +143,7 @@ def test_a_trial_is_played_with_keys_found_after_a_reload_and_replayed(shared, p
     expect(page.locator(".viewer .status")).to_contain_text("Return 10. The episode is over")
     with page.expect_download() as download:
         page.locator("table.stack tbody tr").first.get_by_role("link", name="Download").click()
-    assert '"coverset recording 1"' in download.value.path().read_text()
+    assert '"coverset recording 2"' in download.value.path().read_text()
 
 
 def test_a_trial_goes_on_after_a_reload_and_buttons_do_what_keys_do(shared, page):
@@ -155,3 +157,121 @@ def test_a_trial_goes_on_after_a_reload_and_buttons_do_what_keys_do(shared, page
     expect(page.locator(".scores li")).to_have_count(1)
     page.keyboard.press("1")
     expect(page.locator(".scores li")).to_have_count(2)
+
+
+def remember_frames(page) -> list[dict]:
+    """Note all frames that the server sends about trials, in the order of their arrival."""
+    frames: list[dict] = []
+
+    def note(response) -> None:
+        if "/api/trials" in response.url:
+            assert response.status == 200
+            frames.extend(response.json()["frames"])
+
+    page.on("response", note)
+    return frames
+
+
+def start_trial(page, studio, run: str, partner: str, episodes: int = 1) -> None:
+    page.goto(f"{studio.address}#/play?run={run}")
+    expect(page.get_by_text("of this game can also be chosen")).to_be_visible()
+    page.get_by_label("Partner").select_option(partner)
+    page.get_by_label("Episodes").fill(str(episodes))
+    page.get_by_role("button", name="Start the trial").click()
+    expect(page.locator(".trial .stage")).to_be_focused()
+
+
+@pytest.mark.parametrize("run", ["reaching/seed-0", "foraging/seed-0"])
+def test_a_person_plays_one_seat_of_three_and_sees_nobody_else(several, page, run):
+    """Neither the responses nor the page have anything about the others before the last step shows them all."""
+    frames = remember_frames(page)
+    start_trial(page, several, run, "teammate:1")
+    expect(page.get_by_role("heading", name="You and the teammate 1 in both other seats")).to_be_visible()
+    expect(page.get_by_text("Show the others")).to_have_count(0)
+    status = page.locator(".trial .status")
+    for key in ["ArrowLeft", "ArrowDown", "ArrowRight", "ArrowUp"] * 3:
+        assert page.locator(".player[data-cell]").count() == 1
+        own = page.locator(".player.seat-0").get_attribute("data-cell")
+        assert own == ",".join(map(str, frames[-1]["scene"]["positions"][0]))
+        for seat in (1, 2):
+            other = page.locator(f".player.seat-{seat}")
+            expect(other).to_have_class(re.compile("hidden"))
+            assert not other.get_attribute("style")
+        assert "Player" not in (page.locator(".trial .words").text_content() or "")
+        before = status.text_content() or ""
+        page.keyboard.press(key)
+        expect(status).not_to_have_text(before)
+        if "ended" in frames[-1]:
+            break
+    expect(page.get_by_role("heading", name="The trial is over")).to_be_visible()
+    assert len(frames) > 2
+    for frame in frames[:-1]:
+        assert frame["scene"]["positions"][1:] == [None, None]
+        assert frame.get("actions", [None] * 3)[1:] == frame.get("rewards", [None] * 3)[1:] == [None, None]
+        assert "conventions" not in frame
+    expect(page.locator(".player[data-cell]")).to_have_count(3)
+    expect(page.locator(".trial .words")).to_contain_text("Player 3: row")
+    page.get_by_role("link", name="Replay this trial").click()
+    expect(page.locator(".viewer .player[data-cell]")).to_have_count(3)
+    expect(page.locator(".viewer .words")).to_contain_text("Player 2")
+
+
+def test_a_person_can_choose_a_seat_beside_a_best_response(several, page):
+    page.goto(f"{several.address}#/play?run=reaching/seed-0")
+    page.get_by_label("Your seat").wait_for()
+    page.get_by_label("Partner").select_option("agent:plastic")
+    expect(page.get_by_label("Your seat").locator("option")).to_have_text(["player 1 of 3", "player 3 of 3"])
+    page.get_by_label("Partner").select_option("best-response:2")
+    expect(page.get_by_label("The other teammates")).to_have_value("teammate:2")
+    page.get_by_label("The other teammates").select_option("heuristic:H3")
+    page.get_by_label("Your seat").select_option("2")
+    page.get_by_role("button", name="Start the trial").click()
+    title = "You, the best response 2 (player 1) and the heuristic H3"
+    expect(page.get_by_role("heading", name=title)).to_be_visible()
+    expect(page.locator(".player[data-cell]")).to_have_class(re.compile("seat-2"))
+
+
+def test_three_players_are_watched(several, page):
+    page.goto(f"{several.address}#/cross-play?run=reaching/seed-0")
+    page.get_by_role("button", name="Best response 1 with teammate 2").click()
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Step forward").click()
+    expect(page.locator(".player:not(.hidden)")).to_have_count(3)
+    expect(page.locator(".viewer .words")).to_contain_text("Teammate 2 (diamond):")
+    expect(page.locator(".description")).to_contain_text("Teammate 2 (square, diamond)")
+
+
+def test_illegal_actions_are_disabled_and_waiting_needs_no_click(several, page):
+    """Seat 0 chooses among five numbers, waits for two turns, and chooses among the two that are left."""
+    frames = remember_frames(page)
+    start_trial(page, several, "naming/seed-0", "teammate:1")
+    status, buttons = page.locator(".trial .status"), page.locator(".pad button")
+    expect(status).to_contain_text("step 0 of at most 5. Your turn.")
+    expect(page.locator(".pad button:enabled")).to_have_count(5)
+    page.keyboard.press("2")
+    expect(status).to_contain_text("step 3 of at most 5. Your turn.")
+    legal = frames[-1]["legal"]
+    assert [buttons.nth(number).is_enabled() for number in range(5)] == legal
+    illegal = [number for number in range(5) if not legal[number]]
+    assert len(illegal) == 3
+    for number in illegal:
+        page.keyboard.press(str(number + 1))
+    expect(page.locator(".trial .text-board")).to_contain_text("? ?")
+    assert len(frames) == 4
+    page.keyboard.press(str(legal.index(True) + 1))
+    expect(page.get_by_role("heading", name="The trial is over")).to_be_visible()
+    expect(status).to_contain_text(re.compile(r"Returns: You: -?\d, Seat 1: -?\d, Seat 2: -?\d"))
+    expect(page.locator(".scores li")).to_contain_text("Seat 2:")
+    expect(page.locator(".trial .text-board")).not_to_contain_text("?")
+    assert all("? ?" in frame["scene"]["text"] for frame in frames[:-1])
+
+
+def test_a_person_who_cannot_choose_can_pass(several, page, monkeypatch):
+    """Beyond the steps that one request plays."""
+    monkeypatch.setattr(trials, "MOST_FORCED", 1)
+    page.goto(f"{several.address}#/play?run=naming/seed-0")
+    page.get_by_label("Your seat").select_option("2")
+    page.get_by_role("button", name="Start the trial").click()
+    page.get_by_role("button", name="Pass").click()
+    expect(page.locator(".trial .status")).to_contain_text("step 2 of at most 5. Your turn.")
+    expect(page.get_by_role("button", name="Pass")).to_be_hidden()

@@ -17,6 +17,8 @@ def body(content: object) -> bytes:
 
 def test_right_messages_are_read():
     assert read_body(NewTrial, body(TRIAL)) == NewTrial(**TRIAL)
+    seated = TRIAL | {"seat": 2, "team": "teammate:1"}
+    assert read_body(NewTrial, body(seated)) == NewTrial(**seated)
     assert read_body(Move, b'{"step": 0, "action": 4}') == Move(0, 4)
     query = {"run": "a", "best_response": "1", "teammate": "12", "seed": "4294967295"}
     assert read_query(Watch, query) == Watch("a", 1, 12, 2**32 - 1)
@@ -44,7 +46,11 @@ def test_every_kind_of_partner(partner):
         ({"partner": "teammate:-1"}, "partner must be like"),
         ({"partner": "heuristic:H1\n"}, "partner must be like"),
         ({"partner": "module:os"}, "partner must be like"),
-        ({"name": "me"}, "exactly the fields run, partner, episodes, seed"),
+        ({"name": "me"}, "exactly the fields run, partner, episodes, seed, and may have seat and team"),
+        ({"seat": -1}, "seat must lie between 0 and 1000, got -1"),
+        ({"seat": "1"}, "seat must be a whole number"),
+        ({"team": "agent:rl2"}, "team must be like"),
+        ({"team": 3}, "team must be text"),
     ],
 )
 def test_wrong_fields_are_named(change, words):
@@ -68,7 +74,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
-NAMES = st.sampled_from(["run", "partner", "episodes", "seed", "step", "action"]) | st.text()
+NAMES = st.sampled_from(["run", "partner", "episodes", "seed", "seat", "team", "step", "action"]) | st.text()
 
 
 def refusal(read, *arguments) -> str:

@@ -10,46 +10,38 @@ from coverset.studio import recordings
 from coverset.studio.files import SafeDirectory
 from coverset.studio.recordings import RecordingStore
 from coverset.studio.replays import person_steps, replay_frames
+from studio_client import move, start
 
 STAY, UP, DOWN, LEFT, RIGHT = range(5)
 
 
-def start(studio, run: str, partner: str, episodes: int = 2, seed: int = 0) -> dict:
-    answer = studio.post("/api/trials", {"run": run, "partner": partner, "episodes": episodes, "seed": seed})
-    assert answer.status == 200, answer.body
-    return answer.json
-
-
-def move(studio, trial: dict, step: int, action: int):
-    return studio.post(f"/api/trials/{trial['trial']}/moves", {"step": step, "action": action})
-
-
 def walk_to_a(studio, trial: dict) -> list[dict]:
     """Walk to corner A in every episode and wait there; return the responses to all moves."""
-    answers, frame = [], trial["frame"]
+    answers, frame = [], trial["frames"][-1]
     while True:
         row, column = frame["scene"]["positions"][trial["seat"]]
         action = UP if row else LEFT if column else STAY
         answers.append(move(studio, trial, len(answers), action).json)
         if answers[-1]["over"]:
             return answers
-        frame = answers[-1]["start"] or answers[-1]["frame"]
+        frame = answers[-1]["frames"][-1]
 
 
 @pytest.fixture(scope="module")
 def walked(shared):
     """A trial of weighted reaching with the heuristic that walks to A."""
-    trial = start(shared, "weighted/seed-0", "heuristic:H8")
+    trial = start(shared, "weighted/seed-0", "heuristic:H8", episodes=2)
     return trial, walk_to_a(shared, trial)
 
 
 def test_meeting_on_the_best_corner_earns_what_the_oracle_earns(walked):
     trial, answers = walked
     assert trial["seat"] == 0
-    assert answers[-1]["scores"] == [{"return": 10.0, "oracle": 10.0, "ended": "terminated"}] * 2
-    ends = [answer["frame"] for answer in answers if "ended" in answer["frame"]]
+    ends = [answer["frames"][0] for answer in answers if "ended" in answer["frames"][0]]
+    score = {"return": 10.0, "returns": [10.0, 10.0], "oracle": 10.0, "ended": "terminated"}
+    assert [end["score"] for end in ends] == [score] * 2
     assert [end["conventions"] for end in ends] == [["corner A", "corner A"]] * 2
-    assert [answer["start"] is not None for answer in answers].count(True) == 1
+    assert [len(answer["frames"]) for answer in answers].count(2) == 1
 
 
 def test_only_the_moves_are_recorded(shared, walked):
@@ -59,7 +51,7 @@ def test_only_the_moves_are_recorded(shared, walked):
     assert set(recording) == {
         *("format", "env", "env_parameters", "env_version", "seed", "seat", "partner", "planned_episodes", "episodes")
     }
-    assert set(recording["episodes"][0]) == {"actions", "rewards", "return", "oracle", "ended"}
+    assert set(recording["episodes"][0]) == {"actions", "rewards", "return", "returns", "oracle", "ended"}
     assert recording["seat"] == trial["seat"]
     assert sum(len(episode["actions"]) for episode in recording["episodes"]) == len(answers)
     assert not list((shared.directory / "recordings").glob(".*"))
@@ -67,16 +59,21 @@ def test_only_the_moves_are_recorded(shared, walked):
     assert (listed["env"], listed["returns"], listed["partner"]) == ("weighted-reaching", [10.0, 10.0], "heuristic H8")
 
 
-def test_a_replay_shows_what_was_seen(shared, walked):
+def test_a_replay_shows_what_was_seen_and_what_was_hidden(shared, walked):
     trial, answers = walked
     replay = shared.get(f"/api/recordings/{answers[-1]['recording']}/frames").json
-    seen, episode = [[trial["frame"]]], 0
-    for answer in answers:
-        seen[episode].append(answer["frame"])
-        if answer["start"]:
-            seen.append([answer["start"]])
-            episode += 1
-    assert replay["episodes"] == seen
+    seen = [*trial["frames"], *(frame for answer in answers for frame in answer["frames"])]
+    shown = [frame for episode in replay["episodes"] for frame in episode]
+    assert len(shown) == len(seen)
+    for before, after in zip(seen, shown, strict=True):
+        assert before["time"] == after["time"]
+        assert before["scene"]["positions"][0] == after["scene"]["positions"][0]
+        assert None not in after["scene"]["positions"]
+        ended = "ended" in before
+        assert (before["scene"]["positions"][1] is None) == (not ended)
+        assert before.get("rewards", [0.0])[0] == after.get("rewards", [0.0])[0]
+        if ended:
+            assert {name: before[name] for name in after} == after
 
 
 def test_a_recording_is_data_about_how_the_person_plays(shared, walked):
@@ -95,7 +92,7 @@ def test_a_recording_is_data_about_how_the_person_plays(shared, walked):
 
 
 def test_moves_out_of_order_change_nothing(shared):
-    trial = start(shared, "weighted/seed-0", "heuristic:H8", seed=3)
+    trial = start(shared, "weighted/seed-0", "heuristic:H8", episodes=2, seed=3)
     assert move(shared, trial, 1, STAY).status == 409
     assert move(shared, trial, 0, STAY).json["step"] == 1
     repeated = move(shared, trial, 0, STAY)
@@ -105,7 +102,7 @@ def test_moves_out_of_order_change_nothing(shared):
     assert refused.status == 400
     assert "action must be below 5, got 5" in refused.json["error"]
     now = shared.get(f"/api/trials/{trial['trial']}").json
-    assert (now["step"], now["frame"]["time"], now["recording"]) == (1, 1, None)
+    assert (now["step"], now["frames"][0]["time"], now["recording"]) == (1, 1, None)
 
 
 def test_a_trial_that_is_over_takes_no_moves(shared):
@@ -120,18 +117,19 @@ def test_the_oracle_of_a_learned_partner_knows_what_the_person_does(shared):
     trial = start(shared, "matrix/seed-0", "agent:plastic", episodes=3)
     assert trial["seat"] == 1
     answers = [move(shared, trial, step, action).json for step, action in enumerate((0, 1, 2))]
-    assert [score["oracle"] for score in answers[-1]["scores"]] == [10.0, 6.0, 6.0]
+    assert [answer["frames"][0]["score"]["oracle"] for answer in answers] == [10.0, 6.0, 6.0]
     table = make("matrix").payoffs
     for answer in answers:
-        own, person = answer["frame"]["scene"]["played"]
-        assert answer["frame"]["reward"] == table[own][person]
+        own, person = answer["frames"][0]["scene"]["played"]
+        assert answer["frames"][0]["rewards"] == [table[own][person]] * 2
 
 
 def test_teammates_can_be_played_with_too_and_then_the_person_is_the_best_response(shared):
     trial = start(shared, "foraging/seed-0", "teammate:2", episodes=1)
     assert trial["seat"] == 0
     answers = [move(shared, trial, step, 5).json for step in range(6)]
-    assert answers[-1]["scores"] == [{"return": 0.0, "oracle": 1.0, "ended": "truncated"}]
+    score = {"return": 0.0, "returns": [0.0, 0.0], "oracle": 1.0, "ended": "truncated"}
+    assert answers[-1]["frames"][-1]["score"] == score
 
 
 @pytest.mark.parametrize("partner", ["agent:rl2", "agent:checkpoints", "heuristic:H99", "teammate:9", "agent:..."])
@@ -148,7 +146,9 @@ def test_recordings_can_be_deleted_and_damaged_ones_say_so(shared):
     damage = {
         "is not valid JSON": b'{"format": "coverset rec',
         "is not a recording": b"{}",
-        "seat must be 0 or 1": json.dumps(whole | {"seat": 2}).encode(),
+        "was recorded by another version of coverset": json.dumps(whole | {"format": "coverset recording 1"}).encode(),
+        "seat must not be negative": json.dumps(whole | {"seat": -1}).encode(),
+        "the person's among them": json.dumps(whole | {"seat": 2}).encode(),
         "actions must be a list": json.dumps(whole | {"episodes": [{"actions": 1, "rewards": []}]}).encode(),
     }
     for words, content in damage.items():
@@ -161,6 +161,8 @@ def test_recordings_can_be_deleted_and_damaged_ones_say_so(shared):
     assert "does not replay as recorded" in shared.get(f"/api/recordings/{name}/frames").json["error"]
     path.write_text(json.dumps(whole | {"episodes": [changed | {"actions": [[0, 7]]}]}))
     assert "contains action 7" in shared.get(f"/api/recordings/{name}/frames").json["error"]
+    path.write_text(json.dumps(whole | {"episodes": [changed | {"actions": [[0, 0, 0]]}]}))
+    assert "contains steps of 3 players" in shared.get(f"/api/recordings/{name}/frames").json["error"]
     assert shared.ask("DELETE", f"/api/recordings/{name}").status == 200
     assert shared.ask("DELETE", f"/api/recordings/{name}").status == 404
     assert shared.get(f"/api/recordings/{name}").status == 404

@@ -120,11 +120,9 @@ class Hanabi(JaxMarlGame):
         return done, (time >= self.horizon) & ~done
 
     def board(self) -> Board | None:
-        """Names of the actions in games of two players; the state is shown as text."""
-        if self.num_agents != 2:
-            return None
+        """Names of the actions; the state is shown as text."""
         actions = [Action(name) for name in action_names(self)]
-        return Board(RULES, (actions, actions))
+        return Board(RULES, (actions,) * self.num_agents)
 
     def render(self, state: JaxMarlState, seat: int | None = None) -> str:
         """Tokens, cards on the table, and hands; a player's own cards are shown as far as hints tell."""

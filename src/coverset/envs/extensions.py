@@ -7,7 +7,7 @@ An environment provides them by overriding methods of `Environment`, without reg
 | `heuristics()`              | none    | `evaluate`, `train --partners`, `crossplay`, the studio |
 | `describe_heuristics()`     | none    | the studio, in the list of partners                     |
 | `best_response(partner, seat)` | None | `oracle_fraction` of `evaluate`, scores in the studio   |
-| `board()`, `scene(state)`   | None    | the studio, which otherwise shows `render` as text      |
+| `board()`, `scene(state, seat)` | None | the studio, which otherwise shows `render` as text     |
 
 For a third-party environment, such as one behind an adapter, a package registers functions by class:
 
@@ -25,7 +25,7 @@ from importlib.metadata import entry_points
 from typing import Concatenate, Generic, ParamSpec, TypeVar
 
 from coverset.checks import describe_exception
-from coverset.envs.base import Environment
+from coverset.envs.base import Environment, scene_for, takes_seat
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
 from coverset.envs.seats import check_ego_seat
@@ -65,6 +65,12 @@ class Extension(Generic[Arguments, Result]):
         load_plugins()
         return self._dispatch(environment, *args, **kwargs)
 
+    def registered(self, environment: Environment) -> Callable[..., Result] | None:
+        """The implementation that is registered for an environment; None if its own method is called."""
+        load_plugins()
+        found = self._dispatch.dispatch(type(environment))
+        return None if found is self._dispatch.dispatch(object) else found
+
     def register(
         self, environment_class: type[Environment]
     ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
@@ -97,9 +103,18 @@ def draw_board(environment: Environment) -> Board | None:
 
 
 @Extension
-def draw_scene(environment: Environment, state: PyTree) -> Scene | None:
-    """The drawing of one state (host arrays) in the studio; None to show the text of `render`."""
-    return environment.scene(state)
+def draw_scene(environment: Environment, state: PyTree, seat: int | None = None) -> Scene | None:
+    """The drawing of one state (host arrays) in the studio; None to show the text of `render`.
+
+    For a `seat`, only what that player may know. A registered function may leave out this parameter, if players see
+    everything; see `draws_by_seat`.
+    """
+    return scene_for(environment, state, seat)
+
+
+def draws_by_seat(environment: Environment) -> bool:
+    """Whether the drawing of a game can show what one player may know."""
+    return takes_seat(draw_scene.registered(environment) or type(environment).scene)
 
 
 def number_heuristics(listed: Iterable[Described]) -> dict[str, Described]:

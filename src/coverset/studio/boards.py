@@ -6,9 +6,10 @@ A game without its own drawing is shown as the text of its `render`; see `covers
 from dataclasses import asdict
 from typing import Any
 
-from coverset.envs.base import Environment
+from coverset.envs.base import Environment, render_for, takes_seat
 from coverset.envs.drawing import Board, number_actions
-from coverset.envs.extensions import draw_board, draw_scene
+from coverset.envs.extensions import draw_board, draw_scene, draws_by_seat
+from coverset.envs.seats import has_common_reward
 from coverset.evaluation.conventions import coverage_set
 from coverset.types import PyTree
 
@@ -21,23 +22,36 @@ def describe_board(environment: Environment) -> dict[str, Any]:
     drawn = draw_board(environment) or _text_board(environment)
     return {
         **asdict(drawn),
-        "kind": "grid" if drawn.grid else "table" if drawn.table else "text",
+        "kind": _find_kind(drawn),
         "horizon": environment.horizon,
         "conventions": list(environment.conventions),
         "members": [environment.conventions[index] for index in coverage_set(environment)],
         "payoffs": [list(row) for row in environment.convention_payoffs],
+        "num_seats": environment.num_seats,
         "seats_alike": environment.seats_alike,
+        "common_reward": has_common_reward(environment),
+        "shown_by_seat": is_shown_by_seat(environment),
     }
 
 
-def describe_scene(environment: Environment, state: PyTree) -> dict[str, Any]:
-    """Describe one state, whose arrays are on the host."""
-    drawn = draw_scene(environment, state)
+def describe_scene(environment: Environment, state: PyTree, seat: int | None = None) -> dict[str, Any]:
+    """Describe one state, whose arrays are on the host: all of it, or what the player in `seat` may know."""
+    drawn = draw_scene(environment, state, *((seat,) if draws_by_seat(environment) else ()))
     if drawn is None:
-        return {"text": str(environment.render(state))[:LONGEST_TEXT]}
+        return {"text": str(render_for(environment, state, seat))[:LONGEST_TEXT]}
     return asdict(drawn)
 
 
+def is_shown_by_seat(environment: Environment) -> bool:
+    """Whether the game can be shown as one player may know it; otherwise everybody is shown everything."""
+    if _find_kind(draw_board(environment) or _text_board(environment)) == "text":
+        return takes_seat(type(environment).render)
+    return draws_by_seat(environment)
+
+
+def _find_kind(board: Board) -> str:
+    return "grid" if board.grid else "table" if board.table else "text"
+
+
 def _text_board(environment: Environment) -> Board:
-    seat_0, seat_1 = environment.num_actions
-    return Board(AS_TEXT, (number_actions(seat_0), number_actions(seat_1)))
+    return Board(AS_TEXT, tuple(number_actions(count) for count in environment.num_actions))

@@ -120,11 +120,13 @@ class SimulationEngine:
 
     def _watch(self, run: Run, asked: Watch) -> dict[str, Any]:
         partners, _ = self._load_parts()
+        from coverset.learning.rollout import seat_policies
         from coverset.studio.boards import describe_board
         from coverset.studio.match import Match, play_episode
 
         environment, pair = partners.pair(run, asked.best_response, asked.teammate)
-        return {"board": describe_board(environment), "episodes": [play_episode(Match(environment, pair, asked.seed))]}
+        frames = play_episode(Match(environment, seat_policies(environment, pair), asked.seed))
+        return {"board": describe_board(environment), "seat": 0, "episodes": [frames]}
 
     async def start_trial(self, run: Run, asked: NewTrial) -> dict[str, Any]:
         """Start a trial."""

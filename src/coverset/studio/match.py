@@ -1,21 +1,22 @@
-"""Step-by-step simulation of two seats, for watching, playing and replaying.
+"""Step-by-step simulation of all seats, for watching, playing and replaying.
 
 A seat without a policy gets its actions from the caller. The seed determines the initial states.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Int, UInt
+from jaxtyping import Array, Bool, Float, Int, UInt
 
 from coverset.envs.base import Environment
+from coverset.envs.seats import PASS_ACTION, perceive, rewards_by_seat
 from coverset.policy import Policy
-from coverset.studio.boards import describe_scene
-from coverset.types import Actions, Outcome, Percept, PRNGKey, PyTree, Scalar
+from coverset.studio.boards import describe_scene, is_shown_by_seat
+from coverset.types import Actions, Outcome, Percept, PRNGKey, PyTree
 
 MOST_STEPS = 1000
 """Step limit of an episode that is simulated in one go; third-party environments may be longer."""
@@ -27,53 +28,78 @@ def _start(environment: Environment, seed: UInt[Array, ""], episode: Int[Array, 
     return environment.reset(reset_key), key
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jax.jit, static_argnums=(0, 1))
+def _perceive(
+    environment: Environment, ego: int, state: PyTree, rewards: Float[Array, "seats"], time: Int[Array, ""]
+) -> tuple[Percept, ...]:
+    return perceive(environment, state, rewards, time == 0, ego=ego)
+
+
+@jax.jit
 def _act(
-    environment: Environment,
-    policy: Policy,
+    policies: tuple[Policy | None, ...],
     key: PRNGKey,
-    state: PyTree,
-    reward: Scalar,
     time: Int[Array, ""],
-    seat: Int[Array, ""],
-    memory: PyTree,
-) -> tuple[Int[Array, ""], PyTree]:
-    """Choose the action of the policy in `seat` at step `time` of an episode."""
-    percept = Percept(environment.observe(state)[seat], reward, time == 0)
-    return policy.act(jax.random.fold_in(jax.random.fold_in(key, time), seat), percept, memory)
+    percepts: tuple[Percept, ...],
+    memories: tuple[PyTree, ...],
+) -> tuple[tuple[Int[Array, ""] | None, ...], tuple[PyTree, ...]]:
+    """Choose the actions of all policies at step `time` of an episode."""
+    key = jax.random.fold_in(key, time)
+    moves = [
+        (None, None) if policy is None else policy.act(jax.random.fold_in(key, seat), percept, memory)
+        for seat, (policy, percept, memory) in enumerate(zip(policies, percepts, memories, strict=True))
+    ]
+    return tuple(action for action, _ in moves), tuple(memory for _, memory in moves)
 
 
 @partial(jax.jit, static_argnums=0)
 def _step(
     environment: Environment, key: PRNGKey, state: PyTree, time: Int[Array, ""], actions: Actions
-) -> tuple[Outcome, Int[Array, "2"]]:
-    outcome = environment.step(jax.random.fold_in(jax.random.fold_in(key, time), 2), state, actions)
-    return outcome, jnp.stack([environment.convention(outcome.state, seat) for seat in (0, 1)])
+) -> tuple[Outcome, Float[Array, "seats"], Int[Array, "seats"]]:
+    seats = environment.num_seats
+    outcome = environment.step(jax.random.fold_in(jax.random.fold_in(key, time), seats), state, actions)
+    conventions = jnp.stack([environment.convention(outcome.state, seat) for seat in range(seats)])
+    return outcome, rewards_by_seat(environment, outcome.reward), conventions
+
+
+@partial(jax.jit, static_argnums=0)
+def _find_legal(environment: Environment, state: PyTree) -> Bool[Array, "seats a"] | None:
+    return environment.legal_actions(state)
 
 
 @dataclass(frozen=True)
 class Step:
     """The result of one step of a match."""
 
-    actions: tuple[int, int]
-    reward: float
+    actions: tuple[int, ...]
+    rewards: tuple[float, ...]
+    """Every seat's; all the same in a game with a common reward."""
     ended: str | None
     """`terminated`, `truncated`, or None if the episode continues."""
-    conventions: tuple[int, int]
+    conventions: tuple[int, ...]
     """Index of the convention that each seat followed, valid once the episode has ended."""
 
 
 class Match:
-    """Successive episodes of two seats in one environment; policy memories persist across episodes."""
+    """Successive episodes of all seats in one environment; policy memories persist across episodes."""
 
-    def __init__(self, environment: Environment, policies: tuple[Policy | None, Policy | None], seed: int) -> None:
-        if environment.num_seats != 2:
-            raise ValueError(f"the studio plays games of two players, and this one has {environment.num_seats}.")
+    def __init__(self, environment: Environment, policies: Sequence[Policy | None], seed: int, *, ego: int = 0) -> None:
+        """Start the first episode.
+
+        Args:
+          environment: the game.
+          policies: of every seat; None for a seat whose actions the caller gives.
+          seed: of the initial states and of all random choices.
+          ego: the seat from which the seats that policies know are counted (`envs.seats`).
+        """
+        if len(policies) != environment.num_seats:
+            raise ValueError(f"a game of {environment.num_seats} players needs as many policies, got {len(policies)}.")
         self.environment = environment
-        self.policies = policies
+        self.policies = tuple(policies)
+        self.ego = ego
         self.seed = jnp.uint32(seed)
-        self.memories = [None if policy is None else policy.initial_memory() for policy in policies]
-        self.reward = jnp.float32(0.0)
+        self.memories = tuple(None if policy is None else policy.initial_memory() for policy in policies)
+        self.rewards = jnp.zeros(environment.num_seats)
         self.episode = -1
         self.start_episode()
 
@@ -81,45 +107,73 @@ class Match:
         """Start the next episode."""
         self.episode += 1
         self.time = 0
+        self.ended = False
         self.state, self._key = _start(self.environment, self.seed, jnp.int32(self.episode))
 
     def step(self, given: dict[int, int]) -> Step:
         """Play one step; `given` has the actions of the seats without a policy."""
-        time = jnp.int32(self.time)
-        seats = enumerate(self.policies)
-        actions = [given[seat] if policy is None else self._choose(seat, policy) for seat, policy in seats]
+        chosen = self._choose() if any(policy is not None for policy in self.policies) else {}
+        actions = tuple((chosen | given)[seat] for seat in range(self.environment.num_seats))
         joint = jnp.array(actions, jnp.int32)
-        outcome, conventions = _step(self.environment, self._key, self.state, time, joint)
-        self.state, self.reward = outcome.state, outcome.reward
+        outcome, self.rewards, conventions = _step(self.environment, self._key, self.state, jnp.int32(self.time), joint)
+        self.state = outcome.state
         self.time += 1
-        reward, terminated, truncated, followed = jax.device_get(
-            (outcome.reward, outcome.terminated, outcome.truncated, conventions)
+        rewards, terminated, truncated, followed = jax.device_get(
+            (self.rewards, outcome.terminated, outcome.truncated, conventions)
         )
         ended = "terminated" if terminated else "truncated" if truncated else None
-        return Step((actions[0], actions[1]), float(reward), ended, (int(followed[0]), int(followed[1])))
+        self.ended = ended is not None
+        return Step(actions, tuple(rewards.tolist()), ended, tuple(followed.tolist()))
 
-    def _choose(self, seat: int, policy: Policy) -> int:
-        time, place = jnp.int32(self.time), jnp.int32(seat)
-        action, self.memories[seat] = _act(
-            self.environment, policy, self._key, self.state, self.reward, time, place, self.memories[seat]
-        )
-        return int(action)
+    def _choose(self) -> dict[int, int]:
+        """The policies' actions by seat."""
+        time = jnp.int32(self.time)
+        actions, self.memories = _act(self.policies, self._key, time, self._percepts(), self.memories)
+        return {seat: int(action) for seat, action in enumerate(jax.device_get(actions)) if action is not None}
 
-    def observations(self) -> np.ndarray:
-        """Current observations of both seats, [2, d]."""
-        return np.asarray(self.environment.observe(self.state))
+    def _percepts(self) -> tuple[Percept, ...]:
+        return _perceive(self.environment, self.ego, self.state, self.rewards, jnp.int32(self.time))
 
-    def frame(self, step: Step | None = None) -> dict[str, Any]:
-        """Describe the current state to the browser, with the step that led to it."""
-        shown: dict[str, Any] = {
+    def perceive(self, seat: int) -> Percept:
+        """What a policy in `seat` would perceive now, on the host."""
+        return jax.device_get(self._percepts()[seat])
+
+    def legal_actions(self, seat: int) -> list[bool] | None:
+        """Which actions `seat` may choose now, possibly none; None in a game without a mask."""
+        legal = _find_legal(self.environment, self.state)
+        return None if legal is None else jax.device_get(legal)[seat, : self.environment.num_actions[seat]].tolist()
+
+    def forced_action(self, seat: int) -> int | None:
+        """The only action that `seat` can play now, or the pass where there is none; None if there is a choice."""
+        legal = self.legal_actions(seat)
+        if legal is None or sum(legal) > 1:
+            return None
+        return legal.index(True) if any(legal) else PASS_ACTION
+
+    def frame(self, step: Step | None = None, *, seat: int | None = None) -> dict[str, Any]:
+        """Describe the current state to the browser, with the step that led to it.
+
+        Args:
+          step: the step, None at the start of an episode.
+          seat: of the person who looks on: until the episode ends, the frame then has only what that player may know.
+            None for everything.
+        """
+        viewer = None if self.ended else seat
+        frame: dict[str, Any] = {
             "time": self.time,
-            "scene": describe_scene(self.environment, jax.device_get(self.state)),
+            "scene": describe_scene(self.environment, jax.device_get(self.state), viewer),
         }
+        if seat is not None and not self.ended:
+            frame |= {"legal": self.legal_actions(seat)}
         if step is not None:
-            shown |= {"actions": list(step.actions), "reward": step.reward}
-        if step is not None and step.ended is not None:
-            shown |= {"ended": step.ended, "conventions": self.convention_names(step)}
-        return shown
+            frame |= self._describe_step(step, viewer)
+        return frame
+
+    def _describe_step(self, step: Step, viewer: int | None) -> dict[str, Any]:
+        """Actions and rewards by seat; those that the viewer may not know are None."""
+        seen = viewer if is_shown_by_seat(self.environment) else None
+        told: dict[str, Any] = {"actions": _keep(step.actions, seen), "rewards": _keep(step.rewards, viewer)}
+        return told | ({"ended": step.ended, "conventions": self.convention_names(step)} if step.ended else {})
 
     def convention_names(self, step: Step) -> list[str | None]:
         """Names of the conventions that the seats followed in an ended episode."""
@@ -127,8 +181,13 @@ class Match:
         return [names[index] if index < len(names) else None for index in step.conventions]
 
 
+def _keep(values: Sequence[Any], seat: int | None) -> list[Any]:
+    """The values of all seats, or None for all but one."""
+    return [value if seat is None or number == seat else None for number, value in enumerate(values)]
+
+
 def play_episode(match: Match) -> list[dict[str, Any]]:
-    """Simulate an episode of two policies; return its frames."""
+    """Simulate an episode of policies in all seats; return its frames."""
     frames = [match.frame()]
     for _ in range(MOST_STEPS):
         step = match.step({})

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, TypeVar, get_type_hints
 
 from coverset.checks import check_between, check_type
@@ -16,6 +16,9 @@ LARGEST_SEED = 2**32 - 1
 LARGEST_INDEX = 10**6
 PARTNER = re.compile(r"(agent|heuristic):[A-Za-z0-9_.-]{1,64}|(best-response|teammate):[1-9][0-9]{0,3}")
 """For example agent:rl2, best-response:1, teammate:3, heuristic:H7; members count from 1."""
+TEAM = re.compile(r"heuristic:[A-Za-z0-9_.-]{1,64}|teammate:[1-9][0-9]{0,3}")
+"""Policies for the seats of the team."""
+LARGEST_SEAT = 1000
 
 Message = TypeVar("Message")
 
@@ -36,6 +39,10 @@ class NewTrial:
     partner: str
     episodes: int
     seed: int
+    seat: int | None = None
+    """The person's; by default the first one that the partner leaves free."""
+    team: str | None = None
+    """In games of more than two players, who plays the other seats of the team if the partner is not of it."""
 
     def __post_init__(self) -> None:
         check_between("episodes", self.episodes, 1, MOST_EPISODES)
@@ -43,6 +50,10 @@ class NewTrial:
         check_between("length of run", len(self.run), 1, LONGEST_RUN_ID)
         if not PARTNER.fullmatch(self.partner):
             raise ValueError("partner must be like agent:rl2, best-response:1, teammate:1 or heuristic:H1.")
+        if self.seat is not None:
+            check_between("seat", self.seat, 0, LARGEST_SEAT)
+        if self.team is not None and not TEAM.fullmatch(self.team):
+            raise ValueError("team must be like teammate:1 or heuristic:H1.")
 
 
 @dataclass(frozen=True)
@@ -97,13 +108,17 @@ def read_query(kind: type[Message], query: Mapping[str, str]) -> Message:
 
 
 def _build(kind: type[Message], content: dict[str, Any]) -> Message:
-    """Build a message; its fields must be exactly those of `kind`, with valid types and ranges."""
-    names = [field.name for field in fields(kind)]  # pyright: ignore[reportArgumentType]
-    if sorted(content) != sorted(names):
-        raise BadMessage(f"A message of this kind must have exactly the fields {', '.join(names)}.")
+    """Build a message; its fields must be those of `kind`, with valid types and ranges."""
+    known = fields(kind)  # pyright: ignore[reportArgumentType]
+    needed = [field.name for field in known if field.default is MISSING]
+    optional = [field.name for field in known if field.default is not MISSING]
+    if not {*needed} <= {*content} <= {*needed, *optional}:
+        more = f", and may have {' and '.join(optional)}" if optional else ""
+        raise BadMessage(f"A message of this kind must have exactly the fields {', '.join(needed)}{more}.")
     try:
-        for name, annotation in get_type_hints(kind).items():
-            check_type(name, content[name], annotation)
+        types = get_type_hints(kind)
+        for name, value in content.items():
+            check_type(name, value, types[name])
         return kind(**content)
     except ValueError as error:
         raise BadMessage(str(error)[:300]) from error

@@ -16,6 +16,8 @@ from coverset.studio.catalogue import Run
 from coverset.studio.files import SafeDirectory
 
 MOST_KEPT = 16
+EGOS = ("agent:", "best-response:")
+"""References of policies for the ego's seat; all others play the seats of the team."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,14 @@ class Partner:
     name: str
     policy: Policy
     seat: int
-    """The seat of the policy."""
+    """The seat of the policy; of a policy for the whole team, its first."""
     oracle: float | None = None
     """The best expected return per episode with it; None if unknown."""
+
+    @property
+    def is_ego(self) -> bool:
+        """Whether the policy is an ad hoc agent or a best response, which plays one seat and has teammates."""
+        return self.reference.startswith(EGOS)
 
 
 class PartnerLoader:
@@ -88,6 +95,19 @@ class PartnerLoader:
         role = f"{kind}s"
         name, policy = find_member(self.run(run).population, role, int(which))
         return named, Partner(reference, name, policy, SEATS[role])
+
+    def find_team(self, run: Run, partner: Partner, reference: str | None) -> Partner | None:
+        """Load who plays the team's other seats beside a person and an ego; None if the game has no such seats.
+
+        By default, they are played by the teammate that belongs to a best response, or by the first teammate.
+        """
+        if self.environment_of(run).environment.num_seats == 2 or not partner.is_ego:
+            if reference is not None:
+                raise ValueError("team must be left out with this partner, who leaves no other seat than yours.")
+            return None
+        kind, _, number = partner.reference.partition(":")
+        own = f"teammate:{number if kind == 'best-response' else 1}"
+        return self.find(run, reference or own)[1]
 
     def _load_agent(self, run: Run, named: NamedEnvironment, learner: str) -> Partner:
         if learner.startswith("."):

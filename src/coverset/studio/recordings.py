@@ -10,7 +10,7 @@ from coverset.runs.storage import DamagedFile, write_json
 from coverset.studio.files import NotFound, OutsideDirectory, SafeDirectory
 from coverset.studio.values import as_count, as_number, as_object, as_text
 
-FORMAT = "coverset recording 1"
+FORMAT = "coverset recording 2"
 FOLDER = "recordings"
 NAME = re.compile(r"recording-[0-9a-f]{12}")
 MOST_RECORDING_BYTES = 2**20
@@ -95,8 +95,7 @@ class RecordingStore:
 
 def check_recording(content: dict[str, Any], source: str) -> dict[str, Any]:
     """Return `content` if it is a recording; raise DamagedFile otherwise."""
-    if content.get("format") != FORMAT:
-        raise DamagedFile(f"{source} is not a recording of this version ('{FORMAT}').")
+    _check_format(content.get("format"), source)
     types = {"env": str, "env_parameters": Any, "env_version": int, "seed": int, "seat": int}
     try:
         for name, annotation in types.items():
@@ -110,17 +109,29 @@ def check_recording(content: dict[str, Any], source: str) -> dict[str, Any]:
     }
 
 
+def _check_format(found: Any, source: str) -> None:
+    if isinstance(found, str) and found != FORMAT and found.rpartition(" ")[0] == FORMAT.rpartition(" ")[0]:
+        raise DamagedFile(
+            f"{source} was recorded by another version of coverset ('{found[:100]}'), which this one cannot replay "
+            f"('{FORMAT}')."
+        )
+    if found != FORMAT:
+        raise DamagedFile(f"{source} is not a recording of this version ('{FORMAT}').")
+
+
 def _check_episodes(content: dict[str, Any]) -> None:
-    if content["seat"] not in (0, 1) or not 0 <= content["seed"] < 2**32:
-        raise ValueError("seat must be 0 or 1 and seed a number from 0 to 2^32 - 1.")
+    if content["seat"] < 0 or not 0 <= content["seed"] < 2**32:
+        raise ValueError("seat must not be negative, and seed a number from 0 to 2^32 - 1.")
     if not isinstance(content.get("partner"), dict) or not isinstance(content.get("episodes"), list):
         raise ValueError("it must have a partner and a list of episodes.")
     for episode in content["episodes"]:
         if not isinstance(episode, dict):
             raise ValueError("each of its episodes must be an object.")
-        check_type("actions", episode.get("actions"), tuple[tuple[int, int], ...])
+        check_type("actions", episode.get("actions"), tuple[tuple[int, ...], ...])
         check_type("rewards", episode.get("rewards"), tuple[float, ...])
         if len(episode["actions"]) != len(episode["rewards"]):
             raise ValueError("an episode must have as many rewards as actions.")
+        if any(len(actions) <= max(content["seat"], 1) for actions in episode["actions"]):
+            raise ValueError("each step must have an action of every seat, the person's among them.")
     if sum(len(episode["actions"]) for episode in content["episodes"]) > MOST_STEPS:
         raise ValueError(f"it must not have more than {MOST_STEPS:,} steps.")

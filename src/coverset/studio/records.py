@@ -128,6 +128,7 @@ class RunRecords:
             **self._progress(path, config, summary, log),
             "message": _log_message(log),
             "playable": (path / AGENT_FILE).is_file(),
+            "seat": as_count(config.get("seat")),
             "mean_return": as_number(evaluation.get("mean_return")),
             "oracle_fraction": as_number(evaluation.get("oracle_fraction")),
             "curves": {name: [as_number(row.get(name)) for row in log.rows] for name in ("env_steps", "mean_return")},

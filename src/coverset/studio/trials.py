@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from coverset.envs.seats import PASS_ACTION, has_common_reward
 from coverset.runs.trust import sign_record
 from coverset.studio.boards import describe_board
 from coverset.studio.catalogue import Run
@@ -16,23 +17,50 @@ from coverset.studio.match import Match, Step
 from coverset.studio.messages import Move, NewTrial, OutOfOrder
 from coverset.studio.partners import NamedEnvironment, Partner, PartnerLoader
 from coverset.studio.recordings import FORMAT, RecordingStore
+from coverset.studio.seating import plan_seats
 
 MOST_TRIALS = 128
 IDLE_SECONDS = 3600.0
+MOST_FORCED = 200
+"""Steps in which the person has no choice that one request plays."""
+SCORE = ("return", "returns", "oracle", "ended")
+"""Fields of an episode that are shown as its score."""
 
 
 class Trial:
-    """One trial. Every finished episode is recorded immediately."""
+    """One trial. Every finished episode is recorded immediately.
+
+    Steps in which the person has no choice, as in a game of turns while others play, are played without asking.
+    """
 
     def __init__(
-        self, id: str, asked: NewTrial, named: NamedEnvironment, partner: Partner, store: RecordingStore
+        self,
+        id: str,
+        asked: NewTrial,
+        named: NamedEnvironment,
+        partner: Partner,
+        store: RecordingStore,
+        *,
+        team: Partner | None = None,
     ) -> None:
+        """Compile the simulation and start the first episode.
+
+        Args:
+          id: of the trial.
+          asked: the person's wishes.
+          named: the game.
+          partner: whom the person plays with.
+          store: where recordings go.
+          team: who plays the seats that person and partner leave free; None if there are none.
+        """
         self.id = id
         self.asked = asked
         self.named = named
         self.environment = named.environment
         self.partner = partner
-        self.seat = 1 - partner.seat
+        self.team = team
+        self.plan = plan_seats(self.environment, partner, team, asked.seat)
+        self.seat = self.plan.person
         self.store = store
         self.recording = store.new_name()
         self.last_used = time.monotonic()
@@ -42,76 +70,114 @@ class Trial:
         self._compile()
         self.match = self._new_match()
         self._reset_episode()
+        self._beginning = [self.match.frame(seat=self.seat), *self._follow_up()]
 
     def _new_match(self) -> Match:
-        policies = (self.partner.policy, None) if self.partner.seat == 0 else (None, self.partner.policy)
-        return Match(self.environment, policies, self.asked.seed)
+        return Match(self.environment, self.plan.policies, self.asked.seed, ego=self.plan.ego)
 
     def _compile(self) -> None:
         """Play a step that is discarded, so that the person's first move does not wait for compilation."""
-        self._new_match().step({self.seat: 0})
+        match = self._new_match()
+        legal = match.legal_actions(self.seat)
+        match.step({self.seat: legal.index(True) if legal and any(legal) else PASS_ACTION})
 
     def _reset_episode(self) -> None:
         self._actions: list[list[int]] = []
-        self._rewards: list[float] = []
+        self._rewards: list[tuple[float, ...]] = []
 
     @property
     def over(self) -> bool:
         """Whether all episodes have been played."""
         return len(self.episodes) >= self.asked.episodes
 
+    def beginning(self) -> dict[str, Any]:
+        """Describe the trial with all frames until the person's first choice."""
+        return self._describe(self._beginning, scores=[])
+
     def status(self) -> dict[str, Any]:
         """Describe everything that a page needs to continue the trial."""
         with self._lock:
-            return {
-                "trial": self.id,
-                "board": describe_board(self.environment),
-                "seat": self.seat,
-                "run": self.asked.run,
-                "partner": {"reference": self.partner.reference, "name": self.partner.name},
-                "planned": self.asked.episodes,
-                "frame": self.match.frame(),
-                **self._progress(),
-            }
+            return self._describe([self.match.frame(seat=self.seat)], self._scores())
+
+    def _describe(self, frames: list[dict[str, Any]], scores: list[dict[str, Any]]) -> dict[str, Any]:
+        """Describe the trial; `scores` are those of the episodes before the first of the frames."""
+        return {
+            "trial": self.id,
+            "board": describe_board(self.environment),
+            "seat": self.seat,
+            "run": self.asked.run,
+            "partner": _describe_partner(self.partner) | {"seat": self.partner.seat if self.partner.is_ego else None},
+            "team": None if self.team is None else _describe_partner(self.team),
+            "planned": self.asked.episodes,
+            "frames": frames,
+            "scores": scores,
+            **self._progress(),
+        }
 
     def _progress(self) -> dict[str, Any]:
-        scores = [{name: episode[name] for name in ("return", "oracle", "ended")} for episode in self.episodes]
         return {
             "step": self.steps,
             "episode": len(self.episodes),
-            "scores": scores,
             "over": self.over,
             "recording": self.recording if self.episodes else None,
         }
 
+    def _scores(self) -> list[dict[str, Any]]:
+        return [{name: episode[name] for name in SCORE} for episode in self.episodes]
+
     def move(self, move: Move) -> dict[str, Any]:
-        """Play the person's action; return its frame, and the next episode's first frame if this one ended."""
+        """Play the person's action; return the frames from its result on to the person's next choice."""
         with self._lock:
             self.last_used = time.monotonic()
             if self.over:
                 raise OutOfOrder("This trial is over.")
             if move.step != self.steps:
                 raise OutOfOrder(f"Expected the move of step {self.steps}, got that of step {move.step}.")
-            if move.action >= self.environment.num_actions[self.seat]:
-                raise ValueError(f"action must be below {self.environment.num_actions[self.seat]}, got {move.action}.")
-            step = self.match.step({self.seat: move.action})
-            self.steps += 1
-            self._actions.append(list(step.actions))
-            self._rewards.append(step.reward)
-            frame, start = self.match.frame(step), None
-            if step.ended:
-                self._end_episode(step)
-                if not self.over:
-                    self.match.start_episode()
-                    start = self.match.frame()
-            return {"frame": frame, "start": start, **self._progress()}
+            self._check_action(move.action)
+            return {"frames": [self._play(move.action), *self._follow_up()], **self._progress()}
+
+    def _check_action(self, action: int) -> None:
+        count, legal = self.environment.num_actions[self.seat], self.match.legal_actions(self.seat)
+        if action >= count:
+            raise ValueError(f"action must be below {count}, got {action}.")
+        if legal is None or legal[action] or (action == PASS_ACTION and not any(legal)):
+            return
+        allowed = [str(number) for number in range(count) if legal[number]] or [f"{PASS_ACTION}, which passes"]
+        raise ValueError(f"action must be legal in this state: {', '.join(allowed)}, got {action}.")
+
+    def _play(self, action: int) -> dict[str, Any]:
+        """Play one step; return its frame, which has the score if the episode has ended."""
+        step = self.match.step({self.seat: action})
+        self.steps += 1
+        self._actions.append(list(step.actions))
+        self._rewards.append(step.rewards)
+        frame = self.match.frame(step, seat=self.seat)
+        if step.ended:
+            self._end_episode(step)
+            frame |= {"score": self._scores()[-1]}
+        return frame
+
+    def _follow_up(self) -> list[dict[str, Any]]:
+        """Start the next episode if one has ended, and play while the person has no choice; return all frames."""
+        frames: list[dict[str, Any]] = []
+        while not self.over and (self.match.ended or len(frames) < MOST_FORCED):
+            if self.match.ended:
+                self.match.start_episode()
+                frames.append(self.match.frame(seat=self.seat))
+            elif (forced := self.match.forced_action(self.seat)) is not None:
+                frames.append(self._play(forced))
+            else:
+                break
+        return frames
 
     def _end_episode(self, step: Step) -> None:
+        returns = [sum(rewards) for rewards in zip(*self._rewards, strict=True)]
         self.episodes.append(
             {
                 "actions": self._actions,
-                "rewards": self._rewards,
-                "return": sum(self._rewards),
+                "rewards": [rewards[self.seat] for rewards in self._rewards],
+                "return": returns[self.seat],
+                "returns": returns,
                 "oracle": self._oracle(step),
                 "ended": step.ended,
             }
@@ -122,14 +188,18 @@ class Trial:
     def _oracle(self, step: Step) -> float | None:
         """Best expected return: with a heuristic, of a partner who knows it; else of a partner who knows the person.
 
-        The latter is the best payoff with the convention that the person followed, or with any if there was none.
+        The latter is the best payoff with the convention that the person followed, or with any if there was none. It is
+        unknown where the table of conventions does not say what the person earns: if rewards differ and the table is
+        the other player's, or if the person is one of several teammates.
         """
         if self.partner.oracle is not None:
             return self.partner.oracle
         payoffs = np.asarray(self.environment.convention_payoffs, float)
-        if payoffs.size == 0:
+        is_ego = self.seat == self.plan.ego
+        told = is_ego or (self.environment.num_seats == 2 and has_common_reward(self.environment))
+        if payoffs.size == 0 or not told:
             return None
-        by_person = payoffs.T if self.seat == 1 else payoffs
+        by_person = payoffs if is_ego else payoffs.T
         followed = step.conventions[self.seat]
         return float(by_person[followed].max() if followed < len(by_person) else payoffs.max())
 
@@ -142,11 +212,16 @@ class Trial:
                 "env_version": self.environment.version,
                 "seed": self.asked.seed,
                 "seat": self.seat,
-                "partner": {"run": self.asked.run, "reference": self.partner.reference, "name": self.partner.name},
+                "partner": {"run": self.asked.run, **_describe_partner(self.partner)},
+                **({} if self.team is None else {"team": _describe_partner(self.team)}),
                 "planned_episodes": self.asked.episodes,
                 "episodes": self.episodes,
             }
         )
+
+
+def _describe_partner(partner: Partner) -> dict[str, Any]:
+    return {"reference": partner.reference, "name": partner.name}
 
 
 class TrialStore:
@@ -162,11 +237,12 @@ class TrialStore:
         """Start a trial; compiles its simulation."""
         self.store.check_room()
         named, partner = self.partners.find(run, asked.partner)
-        trial = Trial(secrets.token_hex(12), asked, named, partner, self.store)
+        team = self.partners.find_team(run, partner, asked.team)
+        trial = Trial(secrets.token_hex(12), asked, named, partner, self.store, team=team)
         with self._lock:
             self._trials[trial.id] = trial
             self._drop_stale()
-        return trial.status()
+        return trial.beginning()
 
     def find(self, id: str) -> Trial:
         """Find a current trial; raise NotFound if there is none with this id."""

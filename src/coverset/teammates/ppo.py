@@ -111,7 +111,7 @@ def grid_loss(
 
 def actor_loss(
     actors: Network, batch: SeatBatch, bonuses: Float[Array, "*k"], clip: float
-) -> tuple[Scalar, Float[Array, "K"], Float[Array, "K t B a"]]:
+) -> tuple[Scalar, Float[Array, "K"], Float[Array, "K t B *s a"]]:
     """Sum over policies of the negative clipped objective and entropy bonus; the entropies; the logits."""
     logits = jax.vmap(type(actors).unroll)(actors, batch.observations, batch.memory, batch.fresh)
     logits = mask_logits(logits, batch.legal)

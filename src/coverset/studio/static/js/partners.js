@@ -1,25 +1,49 @@
-// The partners that a person can play with in a run.
+// The partners that a person can play with in a run, and the seats that they leave free.
+
+import { allSeats, otherSeats, seatName } from "./seats.js";
 
 const numbered = (count) => Array.from({ length: count ?? 0 }, (_, n) => n);
 
 const withWords = (name, words) => (words ? `${name}: ${words}` : name);
+
+const isEgo = (partner) => /^(agent|best-response):/.test(partner);
 
 // details: the run's record; heuristics: those of its environment, empty until they are loaded.
 export function partnerOptions(details, heuristics) {
   const agents = details.agents.filter((agent) => agent.playable).map((agent) => ({
     value: `agent:${agent.learner}`, text: `${agent.learner} agent, adapts to you`, group: "Ad hoc agents: you are the teammate",
   }));
-  const count = details.watchable ? details.population_size : 0;
-  const best = numbered(count).map((n) => ({
+  const best = numbered(details.watchable ? details.population_size : 0).map((n) => ({
     value: `best-response:${n + 1}`, group: "Best responses: you are the teammate",
     text: withWords(`best response ${n + 1}`, details.best_response_conventions?.[n]),
   }));
-  const teammates = numbered(count).map((n) => ({
-    value: `teammate:${n + 1}`, group: "Teammates: you are the best response",
-    text: withWords(`teammate ${n + 1}`, details.conventions?.[n]),
+  return [...agents, ...best, ...teamOptions(details, heuristics, ": you are the best response")];
+}
+
+// Policies that play all seats of a team.
+function teamOptions(details, heuristics, role = "") {
+  const teammates = numbered(details.watchable ? details.population_size : 0).map((n) => ({
+    value: `teammate:${n + 1}`, group: `Teammates${role}`, text: withWords(`teammate ${n + 1}`, details.conventions?.[n]),
   }));
   const scripted = heuristics.map(({ reference, name, does }) => ({
-    value: reference, group: "Heuristics: you are the best response", text: withWords(name, does),
+    value: reference, group: `Heuristics${role}`, text: withWords(name, does),
   }));
-  return [...agents, ...best, ...teammates, ...scripted];
+  return [...teammates, ...scripted];
+}
+
+// Who plays the seats that person and partner leave free, a best response's own teammate first. Nobody with two players,
+// or if the partner plays the team.
+export function otherTeamOptions(board, details, heuristics, partner) {
+  if (!board || board.num_seats === 2 || !partner || !isEgo(partner)) return [];
+  const own = partner.replace("best-response", "teammate");
+  const options = teamOptions(details, heuristics);
+  return [...options.filter(({ value }) => value === own), ...options.filter(({ value }) => value !== own)];
+}
+
+// The seats that a person can take with a partner, where there is a choice.
+export function seatOptions(board, details, partner) {
+  if (!board || board.num_seats === 2 || !partner) return [];
+  const taken = details.agents.find(({ learner }) => partner === `agent:${learner}`)?.seat ?? 0;
+  const seats = isEgo(partner) ? otherSeats(board, taken) : board.seats_alike ? allSeats(board) : [];
+  return seats.map((seat) => ({ value: String(seat), text: `${seatName(board, seat)} of ${board.num_seats}` }));
 }

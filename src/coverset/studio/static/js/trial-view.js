@@ -3,26 +3,33 @@
 import { api } from "./api.js";
 import { createBoard } from "./boards/index.js";
 import { announce, h, refill, short } from "./dom.js";
+import { describeSeat, otherSeats, seatName, seatNames, showReturns } from "./seats.js";
 import { ending } from "./viewer.js";
 import { address } from "./words.js";
 
 const MOST_QUEUED = 3;
+const FORCED_MILLISECONDS = 600; // how long a step in which the person has no choice is shown
 const KEY_NAMES = { " ": "space", ArrowUp: "↑", ArrowDown: "↓", ArrowLeft: "←", ArrowRight: "→" };
 const NEXT_KEYS = ["Enter", "n"];
+const PASS = 0;
 
 // trial: the server's description. onover is called after the last episode, onlost if the trial has expired.
 export function createTrialView(trial, { onover, onlost, onleave }) {
   const { board, seat } = trial;
   const drawing = createBoard(board);
   const actions = board.actions[seat];
-  const hides = board.hides_partner;
+  const covered = board.hides_partner && !board.shown_by_seat; // the server sends everything, and the page hides it
   const arrows = ["up", "down", "left", "right"].every((name) => actions.some((action) => action.name === name));
-  const names = seat ? ["Partner", "You"] : ["You", "Partner"];
-  const letters = seat ? ["", "you"] : ["you", ""];
-  let { step, scores } = trial;
-  let frame = trial.frame;
-  let next = null; // first frame of the next episode, while the last frame of this one is shown
-  let over = trial.over;
+  const names = seatNames(board, seat, "You");
+  const letters = names.map((_, number) => (number === seat ? "you" : board.num_seats > 2 ? String(number + 1) : ""));
+  const oneStep = board.kind === "table" && board.horizon === 1; // has no first frame worth showing
+  let { step, over } = trial;
+  const scores = [...trial.scores];
+  let frame = null;
+  let choice = null; // the frame in which the person chooses
+  let pending = []; // frames that are still to be shown
+  let timer = null;
+  let last = trial; // the latest answer
   let queued = 0;
   let line = Promise.resolve();
 
@@ -31,58 +38,80 @@ export function createTrialView(trial, { onover, onlost, onleave }) {
   const total = h("p", { class: "total" });
   const list = h("ul", { class: "scores plain" });
   const problem = h("p", { class: "problem", role: "alert" });
+  const oracleNote = h("p", { class: "quiet" }, trial.partner.reference.startsWith("heuristic") ? "The oracle is a player who knows the heuristic."
+    : `The oracle is a ${board.num_seats > 2 ? "team that" : "partner who"} knows what you will do.`);
   const everything = h("input", { type: "checkbox", onchange: () => draw() });
   const nextButton = h("button", { type: "button", class: "primary next", onclick: startNextEpisode }, "Next episode (Enter)");
-  const pad = h("div", { class: arrows ? "pad arrows" : "pad", role: "group", "aria-label": "Your actions" }, actions.map((action, number) =>
+  const passButton = h("button", { type: "button", class: "primary next", hidden: true, onclick: () => act(PASS) }, "Pass");
+  const pad = h("div", { class: arrows ? "pad arrows" : actions.length > 9 ? "pad many" : "pad", role: "group", "aria-label": "Your actions" }, actions.map((action, number) =>
     h("button", { type: "button", class: `act act-${action.name.replace(/\W/g, "-")}`, onclick: () => act(number) }, action.name,
       action.key && h("kbd", {}, KEY_NAMES[action.key] ?? action.key))));
   const stage = h("div", { class: "stage", tabindex: 0, role: "application", "aria-label": "The game. Use the keys shown on the buttons below.", "aria-describedby": "trial-status" }, drawing.element);
 
-  const view = () => ({ names, letters, hidden: hides && !everything.checked && !frame.ended ? 1 - seat : null });
+  const view = () => ({ names, letters, hidden: covered && !everything.checked && !frame.ended ? otherSeats(board, seat) : [] });
+  const waitsForNext = () => Boolean(frame.ended && pending.length);
+  const canAct = () => !over && !pending.length;
+  const mustPass = () => canAct() && choice.legal?.every((legal) => !legal);
+  const isLegal = (action) => canAct() && (choice.legal?.[action] ?? true);
 
   function draw() {
     drawing.show(frame, view());
-    const number = Math.min(trial.planned, next || over ? scores.length : scores.length + 1);
-    const result = frame.ended ? `${ending(frame, names)}Return ${short(scores.at(-1).return)}${scores.at(-1).oracle === null ? "" : ` of ${short(scores.at(-1).oracle)}`}.` : "";
-    status.textContent = `Episode ${number} of ${trial.planned}, step ${frame.time} of at most ${board.horizon}. ${result}`;
+    status.textContent = `Episode ${episodeNumber()} of ${trial.planned}, step ${frame.time} of at most ${board.horizon}. ${describeState()}`;
     words.textContent = drawing.describe(frame, view());
     const earned = scores.reduce((sum, score) => sum + score.return, 0);
     const possible = scores.reduce((sum, score) => sum + (score.oracle ?? 0), 0);
     total.replaceChildren("Score ", h("b", { id: "score" }, short(earned, 4)), possible ? ` of ${short(possible, 4)}` : "");
-    refill(list, scores.map((score, n) => h("li", {}, `Episode ${n + 1}: ${short(score.return)}${score.oracle === null ? "" : ` of ${short(score.oracle)}`}`,
+    refill(list, scores.map((score, n) => h("li", {}, `Episode ${n + 1}: ${ofOracle(score)}`, !board.common_reward && h("small", { class: "quiet" }, ` (${showReturns(score.returns, names)})`),
       score.oracle > 0 && h("meter", { min: 0, max: score.oracle, value: Math.max(0, score.return), "aria-hidden": "true" }))));
-    nextButton.hidden = !next;
-    for (const button of pad.children) button.disabled = Boolean(next) || over;
+    nextButton.hidden = !waitsForNext();
+    passButton.hidden = !mustPass();
+    [...pad.children].forEach((button, number) => (button.disabled = !isLegal(number)));
+    oracleNote.hidden = scores.length > 0 && scores.every((score) => score.oracle === null);
+  }
+
+  const ofOracle = (score) => `${short(score.return)}${score.oracle === null ? "" : ` of ${short(score.oracle)}`}`;
+
+  const episodeNumber = () => Math.min(trial.planned, frame.ended && !canAct() ? scores.length : scores.length + 1);
+
+  function describeState() {
+    if (frame.ended) return `${ending(frame, names)}${board.common_reward ? `Return ${ofOracle(frame.score)}` : `Returns: ${showReturns(frame.score.returns, names)}`}.`;
+    if (!frame.legal) return "";
+    return canAct() && !mustPass() ? "Your turn." : "You have no choice in this step.";
+  }
+
+  // Show the first of the pending frames, and the others after it: at once or, after an ended episode, on request.
+  function advance() {
+    clearTimeout(timer);
+    frame = choice = pending.shift();
+    if (frame.score) scores.push(frame.score);
+    if (frame.ended && oneStep && pending.length === 1) choice = pending.shift();
+    draw();
+    if (!pending.length || frame.ended) announce(`${status.textContent} ${words.textContent}`);
+    if (waitsForNext()) nextButton.focus({ preventScroll: true });
+    else if (pending.length) timer = setTimeout(advance, FORCED_MILLISECONDS);
+    else if (over) onover(last);
   }
 
   function startNextEpisode() {
-    if (!next) return;
-    frame = next;
-    next = null;
-    draw();
-    announce(`${status.textContent} ${words.textContent}`);
+    if (!waitsForNext()) return;
+    advance();
     stage.focus({ preventScroll: true });
   }
 
   function act(action) {
-    if (over || next || queued >= MOST_QUEUED) return;
+    if (over || pending.length || queued >= MOST_QUEUED) return;
     queued += 1;
     line = line.then(() => send(action)).finally(() => (queued -= 1));
   }
 
   async function send(action) {
-    if (over || next) return;
+    if (!isLegal(action) && !(mustPass() && action === PASS)) return;
     try {
-      const answer = await api.move(trial.trial, step, action);
+      last = await api.move(trial.trial, step, action);
       problem.textContent = "";
-      ({ step, scores, over } = answer);
-      frame = answer.frame;
-      next = answer.start;
-      if (next && board.kind === "table" && board.horizon === 1) next = null; // a one-step game has no first frame worth showing
-      draw();
-      announce(`${status.textContent} ${words.textContent}`);
-      if (over) onover(answer);
-      else if (next) nextButton.focus({ preventScroll: true });
+      ({ step, over } = last);
+      pending = last.frames;
+      advance();
     } catch (error) {
       await recover(error);
     }
@@ -94,15 +123,19 @@ export function createTrialView(trial, { onover, onlost, onleave }) {
     if (error.status !== 409) return;
     const now = await api.trial(trial.trial).catch(() => null);
     if (!now) return;
-    ({ step, scores, over, frame } = now);
-    next = null;
+    clearTimeout(timer);
+    ({ step, over } = last = now);
+    scores.splice(0, scores.length, ...now.scores);
+    pending = [];
+    [frame] = now.frames;
+    choice = frame;
     draw();
   }
 
   function onkey(event) {
     const control = event.target.closest?.("select, input, button, a, summary");
     if (event.ctrlKey || event.metaKey || event.altKey || (control && [" ", "Enter"].includes(event.key)) || event.target.closest?.("select")) return;
-    if (next && NEXT_KEYS.includes(event.key)) {
+    if (waitsForNext() && NEXT_KEYS.includes(event.key)) {
       event.preventDefault();
       return startNextEpisode();
     }
@@ -114,16 +147,33 @@ export function createTrialView(trial, { onover, onlost, onleave }) {
   }
   document.addEventListener("keydown", onkey);
 
+  const hides = board.hides_partner ? ` You see what a player in your seat observes: your own position, but not ${board.num_seats > 2 ? "those of the others" : "your partner’s"}.` : "";
   const element = h("section", { class: "panel trial", "aria-label": "Trial" },
-    h("div", { class: "trial-head" }, h("h2", {}, `You and the ${trial.partner.name}`), h("button", { type: "button", class: "small", onclick: onleave }, "Leave this trial")),
-    h("p", {}, board.rules, hides ? " You see what a player in your seat observes: your own position, but not your partner’s." : "", ` You are the ${seat ? "square □" : "disc ○"}.`),
+    h("div", { class: "trial-head" }, h("h2", {}, titleOf(trial)), h("button", { type: "button", class: "small", onclick: onleave }, "Leave this trial")),
+    h("p", {}, board.rules, hides, ` You are ${describeSeat(board, seat)}.`),
     h("div", { class: "trial-body" },
-      h("div", { class: "trial-board" }, stage, status, words, nextButton, pad, problem,
-        hides && h("label", { class: "check" }, everything, " Show my partner")),
+      h("div", { class: "trial-board" }, stage, status, words, nextButton, passButton, pad, problem,
+        covered && h("label", { class: "check" }, everything, board.num_seats > 2 ? " Show the others" : " Show my partner")),
       h("div", { class: "trial-score" }, drawing.aside, h("h3", {}, "Score and oracle"), total, list,
-        h("p", { class: "quiet" }, trial.partner.reference.startsWith("heuristic") ? "The oracle is a player who knows the heuristic." : "The oracle is a partner who knows what you will do."))));
-  draw();
-  return { element, start: () => stage.focus({ preventScroll: true }), stop: () => document.removeEventListener("keydown", onkey) };
+        oracleNote)));
+  pending = [...trial.frames];
+  advance();
+  return {
+    element,
+    start: () => stage.focus({ preventScroll: true }),
+    stop: () => {
+      clearTimeout(timer);
+      document.removeEventListener("keydown", onkey);
+    },
+  };
+}
+
+// Who plays: with more than two players, one policy plays all remaining seats.
+function titleOf({ board, partner, team }) {
+  const rest = board.num_seats - (team ? 2 : 1);
+  const where = rest > 2 ? ` in all ${rest} other seats` : rest > 1 ? " in both other seats" : "";
+  if (!team) return `You and the ${partner.name}${where}`;
+  return `You, the ${partner.name} (${seatName(board, partner.seat)}) and the ${team.name}${where}`;
 }
 
 export const replayLink = (recording) => h("a", { href: address("recordings", { replay: recording }) }, "Replay this trial");

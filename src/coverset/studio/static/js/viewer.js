@@ -2,6 +2,7 @@
 
 import { createBoard } from "./boards/index.js";
 import { announce, h, select, short } from "./dom.js";
+import { allSeats, showReturns } from "./seats.js";
 
 const SPEEDS = [["0.5", "half speed"], ["1", "normal speed"], ["2", "double speed"], ["6", "fast"]];
 const FRAME_MILLISECONDS = 600;
@@ -13,8 +14,8 @@ export function ending(frame, names) {
   return `${how}. ${did.length ? `${did.join(", ")}. ` : ""}`;
 }
 
-// view: see boards/index.js. onrestart, if given, loads an episode from a new initial state.
-export function createViewer({ board, episodes }, view, { onrestart, label = "Episode" } = {}) {
+// seat: whose return is shown. view: see boards/index.js. onrestart, if given, loads an episode from a new initial state.
+export function createViewer({ board, episodes, seat: own }, view, { onrestart, label = "Episode" } = {}) {
   const drawing = createBoard(board);
   let episode = 0;
   let at = 0;
@@ -25,14 +26,15 @@ export function createViewer({ board, episodes }, view, { onrestart, label = "Ep
   const playing = h("button", { type: "button", class: "primary", "data-key": "viewer-play", onclick: () => (timer ? pause() : play()) });
   const control = (text, name, action) => h("button", { type: "button", "data-key": `viewer-${name}`, "aria-label": name, onclick: action }, text);
   const frames = () => episodes[episode];
-  const returns = () => frames().slice(0, at + 1).reduce((sum, frame) => sum + (frame.reward ?? 0), 0);
+  const returnOf = (seat) => frames().slice(0, at + 1).reduce((sum, frame) => sum + (frame.rewards?.[seat] ?? 0), 0);
+  const returns = () => (board.common_reward ? `Return ${short(returnOf(own))}` : `Returns: ${showReturns(allSeats(board).map(returnOf), view.names)}`);
 
   function show(aloud) {
     const frame = frames()[at];
     drawing.show(frame, view);
     const which = episodes.length > 1 ? `Episode ${episode + 1} of ${episodes.length}, step` : "Step";
     const actions = frame.actions?.map((action, seat) => `${view.names[seat]}: ${board.actions[seat][action]?.name ?? action}`).join(", ");
-    status.textContent = `${which} ${at} of ${frames().length - 1}. Return ${short(returns())}. ${ending(frame, view.names)}`;
+    status.textContent = `${which} ${at} of ${frames().length - 1}. ${returns()}. ${ending(frame, view.names)}`;
     words.textContent = `${actions ? `${actions}. ` : ""}${drawing.describe(frame, view)}`;
     playing.textContent = timer ? "Pause" : "Play";
     if (aloud) announce(`${status.textContent} ${words.textContent}`);

@@ -7,5 +7,5 @@ import * as text from "./text.js";
 const KINDS = { grid, table };
 
 // Returns an `element`, an `aside` or null, `show(frame, view)` and `describe(frame, view)`; a view has the names of the
-// seats (`names`, `letters`) and the seat that is not drawn (`hidden`, or null).
+// seats (`names`, `letters`) and the seats that are not drawn (`hidden`).
 export const createBoard = (board) => (KINDS[board.kind] ?? text).create(board);

@@ -18,13 +18,13 @@ export function create(board) {
   };
 }
 
-export function payoffTable({ payoffs, row_names: rows, column_names: columns, caption }) {
+export function payoffTable({ payoffs, row_names: rows, column_names: columns, caption }, seats = 2) {
   const cells = payoffs.map((row) => row.map((value) => h("td", {}, String(value))));
   const element = h(
     "table",
     { class: "payoffs" },
     h("caption", {}, caption),
-    h("thead", {}, h("tr", {}, h("td", { class: "corner" }, "○ row, □ column"), columns.map((name) => h("th", { scope: "col" }, name)))),
+    h("thead", {}, h("tr", {}, h("td", { class: "corner" }, seats > 2 ? "○ row, others column" : "○ row, □ column"), columns.map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, cells.map((row, i) => h("tr", {}, h("th", { scope: "row" }, rows[i]), row))),
   );
   return {

@@ -3,19 +3,25 @@
 import { api, newSeed } from "../api.js";
 import { announce, h, refill, select } from "../dom.js";
 import { heatMap } from "../heat-map.js";
+import { otherSeats, shapeName } from "../seats.js";
 import { createViewer } from "../viewer.js";
 import { address, runName } from "../words.js";
 
 const flat = (matrix) => matrix.flat().filter((value) => value !== null);
 
-const viewOf = (i, j) => ({ names: [`Best response ${i + 1}`, `Teammate ${j + 1}`], letters: [`${i + 1}`, `${j + 1}`], hidden: null });
+// The best response has seat 0; the teammate plays all others.
+function viewOf(board, i, j) {
+  const others = otherSeats(board, 0);
+  const teammates = others.map((seat) => (others.length > 1 ? `Teammate ${j + 1} (${shapeName(board, seat)})` : `Teammate ${j + 1}`));
+  return { names: [`Best response ${i + 1}`, ...teammates], letters: [`${i + 1}`, ...others.map(() => `${j + 1}`)], hidden: [] };
+}
 
-function describe(details, i, j) {
-  const line = (words, name) => h("p", {}, h("b", {}, name), words ? ` in self-play: ${words}.` : " has no known convention.");
+function describe(details, i, j, board = null) {
+  const line = (words, name, seats) => h("p", {}, h("b", {}, name, board && ` (${seats.map((seat) => shapeName(board, seat)).join(", ")})`), words ? ` in self-play: ${words}.` : " has no known convention.");
   return h("div", { class: "description" },
     h("h3", {}, `Best response ${i + 1} with teammate ${j + 1}`, i === j ? " (self-play)" : " (cross-play)"),
-    line(details.best_response_conventions?.[i], `Best response ${i + 1} (disc)`),
-    line(details.conventions?.[j], `Teammate ${j + 1} (square)`));
+    line(details.best_response_conventions?.[i], `Best response ${i + 1}`, [0]),
+    line(details.conventions?.[j], `Teammate ${j + 1}`, board && otherSeats(board, 0)));
 }
 
 // One run: its heat map and the chosen pair.
@@ -40,8 +46,8 @@ function panel(run, scale) {
     try {
       const played = await api.watch(run.id, i + 1, j + 1, newSeed());
       if (mine !== visit) return;
-      viewer = createViewer(played, viewOf(i, j), { label: `Best response ${i + 1} with teammate ${j + 1}`, onrestart: () => choose(i, j) });
-      refill(watching, describe(run, i, j), viewer.element);
+      viewer = createViewer(played, viewOf(played.board, i, j), { label: `Best response ${i + 1} with teammate ${j + 1}`, onrestart: () => choose(i, j) });
+      refill(watching, describe(run, i, j, played.board), viewer.element);
       viewer.play();
       announce(`Best response ${i + 1} with teammate ${j + 1} play.`);
     } catch (error) {

@@ -2,7 +2,7 @@
 
 import { api, newSeed } from "../api.js";
 import { announce, h, plural, refill, select } from "../dom.js";
-import { partnerOptions } from "../partners.js";
+import { otherTeamOptions, partnerOptions, seatOptions } from "../partners.js";
 import { createTrialView, replayLink } from "../trial-view.js";
 import { runName } from "../words.js";
 
@@ -31,7 +31,7 @@ export function show(main, fields) {
       onlost: (sentence) => { leave(); announce(sentence); },
       onover: ({ recording }) => {
         sessionStorage.removeItem(KEPT);
-        const again = h("button", { type: "button", class: "primary", onclick: () => begin(trial.run, trial.partner.reference, trial.planned) }, "Play again");
+        const again = h("button", { type: "button", class: "primary", onclick: () => begin(messageFor(trial)) }, "Play again");
         refill(after, h("section", { class: "panel done" }, h("h2", {}, "The trial is over"), h("p", {}, "Its moves are stored with the runs; nothing else about you is stored."),
           h("p", { class: "links" }, again, recording && replayLink(recording), h("a", { href: "#/play", onclick: leave }, "Choose another partner"))));
         again.focus();
@@ -42,10 +42,14 @@ export function show(main, fields) {
     announce("The trial begins.");
   }
 
-  async function begin(run, partner, episodes) {
+  // seat and team are left out where the server knows them.
+  const messageFor = ({ board, run, partner, team, seat, planned }) =>
+    ({ run, partner: partner.reference, episodes: planned, ...(board.num_seats > 2 && { seat }), ...(team && { team: team.reference }) });
+
+  async function begin(message) {
     refill(body, h("p", { class: "quiet", role: "status" }, "Loading your partner. The first time takes a few seconds."));
     try {
-      const trial = await api.startTrial({ run, partner, episodes, seed: newSeed() });
+      const trial = await api.startTrial({ ...message, seed: newSeed() });
       if (!left) showTrial(trial);
     } catch (error) {
       if (!left) await setUp(error.message);
@@ -63,8 +67,9 @@ export function show(main, fields) {
     let run = chosen.id;
     const form = h("form", { class: "panel setup", onsubmit: (event) => {
       event.preventDefault();
-      const value = form.querySelector("[name=partner]")?.value;
-      if (value) begin(run, value, Number(count.value));
+      const chosenIn = (name) => form.querySelector(`[name=${name}]`)?.value;
+      const [value, team, seat] = ["partner", "team", "seat"].map(chosenIn);
+      if (value) begin({ run, partner: value, episodes: Number(count.value), ...(team && { team }), ...(seat && { seat: Number(seat) }) });
     } },
       h("h2", {}, "Choose a partner"),
       sentence && h("p", { class: "problem", role: "alert" }, sentence),
@@ -76,18 +81,29 @@ export function show(main, fields) {
     async function offer() {
       const asked = run;
       const details = await api.run(asked);
-      const draw = (heuristics, note) => {
-        const before = partner.querySelector("select")?.value;
+      const draw = (heuristics, note, board = null) => {
         const options = partnerOptions(details, heuristics);
-        const value = options.some((option) => option.value === before) ? before : options[0]?.value;
+        // A list of options with the choice that was made before, if it is still there; nothing without options.
+        const choose = (name, label, options, onchange) => {
+          const before = partner.querySelector(`[name=${name}]`)?.value;
+          const value = options.some((option) => option.value === before) ? before : options[0]?.value;
+          return { value, field: options.length > 0 && select(label, options, value, onchange, { name, "data-key": name }) };
+        };
+        const again = () => {
+          for (const field of partner.querySelectorAll("[name=team], [name=seat]")) field.remove(); // the defaults follow the partner
+          draw(heuristics, note, board);
+        };
+        const whom = choose("partner", "Partner", options, again);
         start.disabled = !options.length;
-        refill(partner, options.length ? select("Partner", options, value, () => {}, { name: "partner", "data-key": "partner" }) : h("p", {}, "There is no partner to play with yet."),
+        refill(partner, whom.field || h("p", {}, "There is no partner to play with yet."),
+          choose("team", "The other teammates", otherTeamOptions(board, details, heuristics, whom.value), () => {}).field,
+          choose("seat", "Your seat", seatOptions(board, details, whom.value), () => {}).field,
           h("p", { class: "quiet" }, note));
       };
       draw([], "Heuristics are listed once JAX has started.");
       try {
-        const { heuristics } = await api.board(asked);
-        if (asked === run && !left) draw(heuristics, `${plural(heuristics.length, "heuristic")} of this game can also be chosen.`);
+        const { heuristics, board } = await api.board(asked);
+        if (asked === run && !left) draw(heuristics, `${plural(heuristics.length, "heuristic")} of this game can also be chosen.`, board);
       } catch (error) {
         if (asked === run && !left) draw([], error.message);
       }

@@ -2,6 +2,7 @@
 
 import { api, downloadAddress } from "../api.js";
 import { announce, h, plural, refill, short } from "../dom.js";
+import { seatNames } from "../seats.js";
 import { createViewer } from "../viewer.js";
 import { address } from "../words.js";
 
@@ -41,7 +42,7 @@ export function show(main, fields) {
   let left = false;
   const replay = h("div", {});
   const place = h("div", {}, h("p", { class: "quiet" }, "Loading recordings."));
-  main.append(h("p", { class: "lead" }, "Trials played in this studio. A recording contains the moves of both players and the seed of the initial states, and nothing about the person."), replay, place);
+  main.append(h("p", { class: "lead" }, "Trials played in this studio. A recording contains the moves of all players and the seed of the initial states, and nothing about the person."), replay, place);
 
   async function list() {
     const { recordings } = await api.recordings();
@@ -56,8 +57,9 @@ export function show(main, fields) {
     refill(replay, h("p", { class: "quiet", role: "status" }, "Replaying the recording. The first time takes a few seconds."));
     const played = await api.replay(name);
     if (left) return;
-    const names = played.seat ? ["Partner", "Person"] : ["Person", "Partner"];
-    viewer = createViewer(played, { names, letters: played.seat ? ["", "you"] : ["you", ""], hidden: null }, { label: "Replay" });
+    const names = seatNames(played.board, played.seat, "Person");
+    const letters = names.map((_, seat) => (seat === played.seat ? "you" : names.length > 2 ? String(seat + 1) : ""));
+    viewer = createViewer(played, { names, letters, hidden: [] }, { label: "Replay" });
     refill(replay, h("section", { class: "panel" }, h("h2", {}, "Replay"), viewer.element));
     viewer.play();
   }
