@@ -64,7 +64,8 @@ _FAST_ZERO_SUM: dict[str, Any] = {**_FAST_MATRIX, "total_steps": 250_000, "margi
 
 _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
     "rock-paper-scissors": {"fast": _FAST_ZERO_SUM},
-    "matching-pennies": {"fast": {**_FAST_ZERO_SUM, "population_size": 2}},
+    # A critic that lags behind the policies keeps multipliers on the wrong side.
+    "matching-pennies": {"fast": {**_FAST_ZERO_SUM, "population_size": 2, "critic_learning_rate": 5e-3}},
     "matrix": {
         "paper": {
             **_PAPER_COMMON,
