@@ -18,7 +18,7 @@ from coverset.checks import check_between, check_one_of, suggest_nearest
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
-from coverset.envs.seats import sides
+from coverset.envs.seats import check_ego_seat, sides
 from coverset.exported.file import ExportedPolicy, load_saved
 from coverset.policies.compatibility import policy_shape
 from coverset.policies.population import Population, load_population
@@ -26,7 +26,7 @@ from coverset.policies.stacked import count_members, stack, take_member
 from coverset.policies.third_party import load_third_party, wrap_checked
 from coverset.policy import Policy
 from coverset.runs.directory import RunDirectory
-from coverset.runs.storage import check_fields, read_record, to_jsonable
+from coverset.runs.storage import DamagedFile, check_fields, read_record, to_jsonable
 from coverset.runs.trust import check_record, is_trusted
 
 AGENT_FILE = "agent.safetensors"
@@ -242,7 +242,11 @@ def load_agent_for(path: Path, environment: Environment, known_as: Mapping[str, 
     """The agent of a file, and what it is for, if it was made for this very game and fits the seat that it names."""
     policy, about = load_agent_policy(path)
     check_origin(str(path), path, about, environment, known_as)
-    check_fits(str(path), policy, environment, seat=about["seat"])
+    try:
+        check_ego_seat(environment, about["seat"])
+    except ValueError as error:
+        raise DamagedFile(f"{path} is damaged: {error}") from error
+    check_fits(str(path), policy, environment, seat=about["seat"] if environment.num_seats == 2 else 0)
     return policy, about
 
 

@@ -46,7 +46,26 @@ _FAST_REACHING: dict[str, Any] = {
     "parallel_seeds": 4,
 }
 
+_FAST_MATRIX: dict[str, Any] = {
+    "population_size": 3,
+    "total_steps": 500_000,
+    "hidden_sizes": (32, 32),
+    "margin": 1.0,
+    "envs_per_pair": 8,
+    "rollout_length": 2,
+    "entropy": 0.15,
+    "normalise_advantages": False,
+    "chunk_steps": 3_000,
+    "parallel_seeds": 16,
+}
+
+# Teammates work against best responses and are stopped by their constraints alone: ever smaller steps end the circling.
+_FAST_ZERO_SUM: dict[str, Any] = {**_FAST_MATRIX, "total_steps": 250_000, "margin": 0.5, "anneal": True}
+
 _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
+    "rock-paper-scissors": {"fast": _FAST_ZERO_SUM},
+    # A critic that lags behind the policies keeps multipliers on the wrong side.
+    "matching-pennies": {"fast": {**_FAST_ZERO_SUM, "population_size": 2, "critic_learning_rate": 5e-3}},
     "matrix": {
         "paper": {
             **_PAPER_COMMON,
@@ -60,18 +79,7 @@ _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
             "entropy": 1e-3,
             "normalise_advantages": False,
         },
-        "fast": {
-            "population_size": 3,
-            "total_steps": 500_000,
-            "hidden_sizes": (32, 32),
-            "margin": 1.0,
-            "envs_per_pair": 8,
-            "rollout_length": 2,
-            "entropy": 0.15,
-            "normalise_advantages": False,
-            "chunk_steps": 3_000,
-            "parallel_seeds": 16,
-        },
+        "fast": _FAST_MATRIX,
     },
     "reaching": {
         "paper": {**_PAPER_REACHING, "margin": 0.2},

@@ -403,3 +403,17 @@ def test_lbrdiv_finds_all_three_conventions_of_the_papers_matrix_game(tmp_path: 
         np.testing.assert_allclose(sorted(np.diagonal(summary["cross_play"])), [6, 6, 10], atol=1.0)
         last = (tmp_path / f"seed-{summary['seed']}" / "metrics.jsonl").read_text().splitlines()[-1]
         assert np.max(list(json.loads(last)["method"]["multipliers"].values())) < 0.1
+
+
+def test_a_run_of_three_players_with_rewards_of_their_own_is_resumed_to_the_same_bytes(tmp_path: Path) -> None:
+    table = np.arange(8.0).reshape(2, 2, 2)
+    payoffs = [table.tolist(), (-table).tolist(), (table % 3).tolist()]
+    chosen = {"seeds": (1,), "team_networks": "separate", "env_parameters": {"payoffs": payoffs, "by_player": True}}
+    generate(tmp_path / "whole", **chosen)
+    stopped = tmp_path / "stopped"
+    with pytest.raises(Stopped):
+        generate(stopped, **chosen, reporter=Witness(stop_after=5))
+    generate(stopped, **chosen, resume=True)
+    assert outcome(stopped / "seed-1") == outcome(tmp_path / "whole" / "seed-1")
+    generate(tmp_path / "shared", **{**chosen, "team_networks": "shared"})
+    assert outcome(tmp_path / "shared" / "seed-1") != outcome(tmp_path / "whole" / "seed-1")

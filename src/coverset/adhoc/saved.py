@@ -6,7 +6,7 @@ policy without its numbers, and fills in the tensors.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import Any, get_type_hints
 
 import equinox as eqx
 import jax
@@ -62,7 +62,9 @@ def load_agent_policy(path: Path) -> tuple[Policy, dict[str, Any]]:
     """
     tensors, about = load_tensors(path)
     check_format(path, about, FORMAT)
-    check_fields(path, about, learner=str, learner_settings=dict, spec=dict, seat=Literal[0, 1])
+    check_fields(path, about, learner=str, learner_settings=dict, spec=dict, seat=int)
+    if about["seat"] < 0:
+        raise DamagedFile(f"{path} is damaged: seat must be at least 0, got {about['seat']}.")
     learner = _read_learner(path, about)
     spec = _read_spec(path, about, learner)
     template = build_template(path, lambda: learner.build_policy(jax.random.key(0), spec))

@@ -36,6 +36,10 @@ class Evaluate(TrustOptions):
     """Trials per partner (default: 128, or fewer if episodes are very long)."""
     episodes: int | None = None
     """Episodes per trial (default: 20, or fewer if they are very long)."""
+    mixed_teams: bool = True
+    """Whether to play with teams of different partners too, in games of three or more players."""
+    rotate_seats: bool = False
+    """Whether agents take another seat in each trial, in games whose seats are alike."""
     json: bool = False
     """Print one JSON object on standard output and nothing else."""
 
@@ -54,22 +58,28 @@ def main(arguments: list[str]) -> int:
         partners=command.partners,
         trials=command.trials,
         episodes=command.episodes,
+        mixed_teams=command.mixed_teams,
+        rotate_seats=command.rotate_seats,
     )
     if command.json:
         print(json.dumps({"agents": records}))
     else:
-        _show(records)
+        first = records[0]
+        title = f"{first['env']}: {first['learner']} trained with {first['method']} teammates"
+        _show(records, title)
+        if "mixed_teams" in first:
+            _show([record["mixed_teams"] for record in records], f"{title}, mixed teams")
     return 0
 
 
-def _show(records: list[dict[str, Any]]) -> None:
+def _show(records: list[dict[str, Any]], title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
     from coverset.evaluation.seed_averages import average_over_seeds
 
     first = records[0]
-    table = Table(title=f"{first['env']}: {first['learner']} trained with {first['method']} teammates")
+    table = Table(title=title)
     columns = ("partner", "mean return", "95% interval over seeds", "oracle", "fraction", "episode 1", "episode 5")
     for column in columns:
         table.add_column(column, justify="left" if column == "partner" else "right")

@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 from coverset.checks import check_one_of, check_type, describe_exception
 from coverset.envs.base import Environment
 from coverset.envs.foraging import Foraging
-from coverset.envs.matrix import MatrixGame
+from coverset.envs.matrix import MATCHING_PENNIES, ROCK_PAPER_SCISSORS, MatrixGame
 from coverset.envs.reaching import WEIGHTED, Reaching
 from coverset.runs.trust import check_trusted, foreign_names, note_named
 
@@ -38,11 +38,23 @@ def _weighted_reaching(**parameters: Any) -> Reaching:
     return Reaching(**{"payoffs": WEIGHTED, "ends_apart": True, **parameters})
 
 
+def _zero_sum(payoffs: tuple[tuple[float, ...], ...]) -> Factory:
+    """A matrix game in which seat 1 earns what seat 0 loses."""
+    opposed = tuple(tuple(0.0 - value for value in row) for row in payoffs)
+
+    def build(**parameters: Any) -> MatrixGame:
+        return MatrixGame(**{"payoffs": (payoffs, opposed), "by_player": True, **parameters})
+
+    return build
+
+
 _BUILT_IN: dict[str, Factory] = {
     "matrix": MatrixGame,
     "reaching": Reaching,
     "weighted-reaching": _weighted_reaching,
     "foraging": Foraging,
+    "rock-paper-scissors": _zero_sum(ROCK_PAPER_SCISSORS),
+    "matching-pennies": _zero_sum(MATCHING_PENNIES),
 }
 
 

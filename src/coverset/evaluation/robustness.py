@@ -107,6 +107,7 @@ def evaluate_agent(
     oracles: Mapping[str, Oracle] | None = None,
     trials: int,
     episodes: int = EPISODES,
+    rotate_seats: bool = False,
 ) -> RobustnessRecord:
     """Play `trials` trials of `episodes` episodes with each partner; the agent's memory lasts for a trial.
 
@@ -121,8 +122,12 @@ def evaluate_agent(
       oracles: by name; by default those of the heuristics, and none for other partners.
       trials: trials with each partner.
       episodes: episodes per trial.
+      rotate_seats: whether the agent takes another seat in each trial, which alike seats allow. Returns then have the
+        same distribution in all of them, unless a game or a policy is wrong about its seats.
     """
     check_ego_seat(environment, seat)
+    if rotate_seats and not environment.seats_alike:
+        raise ValueError("rotate_seats must be false in a game whose seats are not alike.")
     check_at_least("trials", trials, 1)
     check_at_least("episodes", episodes, 1)
     if partners is None:
@@ -136,7 +141,7 @@ def evaluate_agent(
     for names in group_alike(partners):
         stacked = _stack_policies([partners[name] for name in names])
         keys = jnp.stack([jax.random.split(_partner_key(key, name), trials) for name in names])
-        played = np.asarray(_play(keys, environment, policy, stacked, seat, episodes))
+        played = _play_seats(keys, environment, policy, stacked, seat, episodes, rotate=rotate_seats)
         returns |= dict(zip(names, played, strict=True))
     known = {name: oracle for name, oracle in (oracles or {}).items() if name in partners}
     return RobustnessRecord(seat, {name: returns[name] for name in partners}, known)
@@ -150,6 +155,27 @@ def _stack_policies(family: list[Policy]) -> Policy:
     """Stack arrays on a leading axis; everything else is equal in all policies."""
     arrays = [eqx.filter(partner, eqx.is_array) for partner in family]
     return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), family[0])
+
+
+def _play_seats(
+    keys: Key[Array, "partners trials"],
+    environment: Environment,
+    agent: Policy,
+    partners: Policy,
+    seat: int,
+    episodes: int,
+    *,
+    rotate: bool,
+) -> Float[np.ndarray, "partners trials episodes"]:
+    """All trials with the agent in one seat; with `rotate`, trial t in the t-th seat counted on from it."""
+    if not rotate:
+        return np.asarray(_play(keys, environment, agent, partners, seat, episodes))
+    seats, trials = environment.num_seats, keys.shape[1]
+    returns = np.zeros((*keys.shape, episodes), np.float32)
+    for turn in range(min(seats, trials)):
+        taken = (seat + turn) % seats
+        returns[:, turn::seats] = _play(keys[:, turn::seats], environment, agent, partners, taken, episodes)
+    return returns
 
 
 @eqx.filter_jit

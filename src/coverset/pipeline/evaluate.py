@@ -1,6 +1,7 @@
 """Evaluation as a whole: every agent of a run with held-out partners, stored beside the agent."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from coverset.partners import (
     read_run,
     seed_directories,
 )
+from coverset.policies.mixed_team import mix_teams
 from coverset.policies.stacked import count_members, take_member
 from coverset.policy import Policy
 from coverset.runs.directory import AgentDirectory
@@ -45,6 +47,8 @@ def evaluate(
     partners: Sequence[str] = (),
     trials: int | None = None,
     episodes: int | None = None,
+    mixed_teams: bool = True,
+    rotate_seats: bool = False,
 ) -> list[dict[str, Any]]:
     """Play every agent of a run with partners it has never met.
 
@@ -56,8 +60,11 @@ def evaluate(
         of the run have found, where it has no heuristics.
       trials: trials with each partner; 128 if not given, and fewer where that would be too many steps.
       episodes: episodes of a trial; 20 if not given, and fewer where one of them is very long.
+      mixed_teams: whether, in games of three or more players, the agents also play with teams of different partners.
+      rotate_seats: whether agents take another seat in each trial, in games whose seats are alike.
     Returns:
-      One record per seed, as in `evaluation.json`, with mean return, oracle fraction, and the same for every partner.
+      One record per seed, as in `evaluation.json`, with mean return, oracle fraction, and the same for every partner;
+      the results with mixed teams are a record of their own, under `mixed_teams`.
     """
     name = learner if isinstance(learner, str) else learner_name(learner)
     note_named(*([name] if ":" in name else []))
@@ -71,18 +78,22 @@ def evaluate(
         seat = about["seat"]
         held_out = _held_out(run, partners, seat=partner_seat(run.environment, seat))
         length = default_episodes(run.environment) if episodes is None else episodes
-        record = evaluate_agent(
+        play = partial(
+            evaluate_agent,
             jax.random.fold_in(jax.random.key(seed), HELD_OUT_STREAM),
             run.environment,
             policy,
             seat=seat,
-            partners=held_out,
-            oracles=_oracles(run, held_out, seat),
             trials=default_trials(run.environment, length, len(held_out)) if trials is None else trials,
             episodes=length,
+            rotate_seats=rotate_seats,
         )
+        record = play(partners=held_out, oracles=_oracles(run, held_out, seat)).to_json()
+        mixed = mix_teams(held_out, run.environment.num_seats - 1) if mixed_teams else {}
+        if mixed:
+            record["mixed_teams"] = play(partners=mixed).to_json()
         found = {"seed": seed, "env": about["env"], "method": run.config["method"], "learner": name}
-        records.append(found | record.to_json())
+        records.append(found | record)
         write_json(agent.with_name(EVALUATION_FILE), records[-1])
     return records
 

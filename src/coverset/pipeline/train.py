@@ -272,14 +272,15 @@ class AgentJob(Job):
 
     def _mean_returns(self, key: PRNGKey, agents: Policy, partners: Policy) -> np.ndarray:
         """Mean returns by partner and agent."""
-        seats = (agents, partners) if self.plan.seat == 0 else (partners, agents)
+        agents_first = self.plan.seat == 0 or self.plan.environment.num_seats > 2  # of several seats, all are alike
+        seats = (agents, partners) if agents_first else (partners, agents)
         settings, horizon = self.plan.settings, self.plan.environment.horizon
         episodes = limit_episodes(settings.episodes_per_trial, horizon)
         played_in_all = len(self.seeds) * len(self.held_out) * settings.evaluations
         trials = limit_trials(HELD_OUT_TRIALS, episodes * horizon, pairs=played_in_all)
         played = cross_play(key, self.plan.environment, *seats, trials=trials, episodes=episodes)
         means = np.asarray(played.returns).mean(axis=(2, 3))
-        return means.T if self.plan.seat == 0 else means
+        return means.T if agents_first else means
 
     def row(self, chunk: int, report: tuple[AgentMetrics, PyTree]) -> dict[str, Any]:
         metrics, measured = report

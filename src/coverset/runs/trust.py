@@ -47,8 +47,10 @@ OWN_ENVIRONMENTS = frozenset(
         "coverset.envs.reaching.dynamics:Reaching",
         "coverset.envs.reaching:Reaching",
         "foraging",
+        "matching-pennies",
         "matrix",
         "reaching",
+        "rock-paper-scissors",
         "weighted-reaching",
     }
 )

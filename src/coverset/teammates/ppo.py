@@ -46,7 +46,7 @@ from coverset.teammates.networks import Networks
 from coverset.teammates.pair_grid import PairGrid
 from coverset.types import PRNGKey, PyTree, Scalar
 
-Logits: TypeAlias = tuple[Float[Array, "R t B a0"], Float[Array, "C t D a1"]]
+Logits: TypeAlias = tuple[Float[Array, "R t B a0"], Float[Array, "C t D *s a1"]]
 """Of best responses and of teammates, each on its own data."""
 MethodLoss: TypeAlias = Callable[[PyTree, "Batch", Logits], tuple[Scalar, dict[str, Scalar]] | None]
 """`Method.loss` with the method's state filled in."""

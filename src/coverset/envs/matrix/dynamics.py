@@ -21,6 +21,8 @@ from coverset.policy import Policy
 from coverset.types import Actions, Observations, Outcome, PRNGKey
 
 PAPER_PAYOFFS = ((10.0, 0.0, 4.0), (0.0, 6.0, 4.0), (4.0, 4.0, 6.0))
+ROCK_PAPER_SCISSORS = ((0.0, -1.0, 1.0), (1.0, 0.0, -1.0), (-1.0, 1.0, 0.0))
+MATCHING_PENNIES = ((1.0, -1.0), (-1.0, 1.0))
 NOT_PLAYED = -1
 
 
