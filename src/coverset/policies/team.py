@@ -16,7 +16,15 @@ SEAT_SCALE = 0.3
 """Standard deviation of the initial seat embeddings: about what one input adds to the first layer."""
 
 
-class SharedSeats(Network):
+class _SeatsNetwork(Network):
+    """A network made of networks of some kind, which its specification alone does not say."""
+
+    @classmethod
+    def build(cls, key: PRNGKey, spec: NetworkSpec) -> Network:
+        raise TypeError(f"{cls.__name__} is built by build_network.")
+
+
+class SharedSeats(_SeatsNetwork):
     """One network for all seats; an embedding of the seat is added to its first dense layer's input."""
 
     network: Network
@@ -54,7 +62,7 @@ class SharedSeats(Network):
         return self.network.unroll(inputs, memory, fresh, self.embedding + context)
 
 
-class SeparateSeats(Network):
+class SeparateSeats(_SeatsNetwork):
     """One network for each seat."""
 
     networks: Network
