@@ -13,7 +13,7 @@ from coverset.envs.extensions import best_response, heuristics
 from coverset.envs.oracle import Oracle
 from coverset.envs.seats import partner_seat
 from coverset.evaluation.cross_play import limit_episodes, limit_trials
-from coverset.evaluation.robustness import EPISODES, evaluate_agent
+from coverset.evaluation.robustness import EPISODES, evaluate_agent, mix_teams
 from coverset.partners import (
     AGENT_FILE,
     HEURISTICS,
@@ -26,6 +26,7 @@ from coverset.partners import (
     seed_directories,
 )
 from coverset.policies.stacked import count_members, take_member
+from coverset.policies.third_party import checked_heuristics
 from coverset.policy import Policy
 from coverset.runs.directory import AgentDirectory
 from coverset.runs.storage import write_json
@@ -71,6 +72,7 @@ def evaluate(
         seat = about["seat"]
         held_out = _held_out(run, partners, seat=partner_seat(run.environment, seat))
         length = default_episodes(run.environment) if episodes is None else episodes
+        teams = len(held_out) + len(mix_teams(held_out, run.environment.num_seats - 1))
         record = evaluate_agent(
             jax.random.fold_in(jax.random.key(seed), HELD_OUT_STREAM),
             run.environment,
@@ -78,7 +80,7 @@ def evaluate(
             seat=seat,
             partners=held_out,
             oracles=_oracles(run, held_out, seat),
-            trials=default_trials(run.environment, length, len(held_out)) if trials is None else trials,
+            trials=default_trials(run.environment, length, teams) if trials is None else trials,
             episodes=length,
         )
         found = {"seed": seed, "env": about["env"], "method": run.config["method"], "learner": name}
@@ -115,7 +117,7 @@ def _remedy(learner: str, directory: str | Path, place: Path) -> str:
 
 def _held_out(run: GenerationRun, names: Sequence[str], *, seat: int) -> dict[str, Policy]:
     """The partners that are named, or else the environment's heuristics, or else those of other seeds."""
-    known = heuristics(run.environment)
+    known = checked_heuristics(run.environment)
     if not names and not known and not other_seeds(run.path):
         raise ValueError(
             f"'{run.config['env']}' has no heuristics to evaluate with: generate more seeds into {run.path.parent}, or "

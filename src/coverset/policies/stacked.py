@@ -23,8 +23,8 @@ def stack(policies: Sequence[Policy]) -> Policy:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *policies)
 
 
-def group_alike(policies: Mapping[str, Policy]) -> list[list[str]]:
-    """Names of policies in groups whose members differ in arrays alone, so that each group can be stacked."""
+def group_alike(policies: Mapping[str, Policy | tuple[Policy, ...]]) -> list[list[str]]:
+    """Names of policies, or of teams, in groups whose members differ in arrays alone, so that each can be stacked."""
     groups: list[tuple[Any, list[str]]] = []
     for name, policy in policies.items():
         arrays, rest = eqx.partition(policy, eqx.is_array)
