@@ -148,10 +148,8 @@ def evaluate_agent(
     check_at_least("trials", trials, 1)
     check_at_least("episodes", episodes, 1)
     if partners is None:
-        partners, oracles = (
-            checked_heuristics(environment),
-            oracles_of(environment, seat) if oracles is None else oracles,
-        )
+        partners = checked_heuristics(environment)
+        oracles = oracles_of(environment, seat) if oracles is None else oracles
     if not partners:
         raise ValueError(
             "partners must name at least one policy (by default the environment's heuristics, "
@@ -172,14 +170,18 @@ def evaluate_agent(
     return RobustnessRecord(seat, whole, known, together, by_seat)
 
 
+def count_mixed_teams(partners: int, seats: int) -> int:
+    """One for each partner, where there are two seats and two partners."""
+    return partners if min(seats, partners) > 1 else 0
+
+
 def mix_teams(partners: Mapping[str, Policy], seats: int) -> dict[str, tuple[Policy, ...]]:
-    """One mixed team for each partner, by names such as `A + B`: it plays first, and those that follow it in order
-    take the other seats. None where there are not two seats and two partners.
+    """One mixed team for each partner, by names such as `A + B`: it plays in the first seat after the agent's, and
+    those that follow it in order, counted on from the last to the first, take the other seats.
     """
     names = [*partners]
-    if min(seats, len(names)) < 2:
-        return {}
-    orders = [[names[(first + seat) % len(names)] for seat in range(seats)] for first in range(len(names))]
+    starts = range(count_mixed_teams(len(names), seats))
+    orders = [[names[(first + seat) % len(names)] for seat in range(seats)] for first in starts]
     return {" + ".join(order): tuple(partners[name] for name in order) for order in orders}
 
 

@@ -13,7 +13,7 @@ from coverset.envs.extensions import best_response, heuristics
 from coverset.envs.oracle import Oracle
 from coverset.envs.seats import partner_seat
 from coverset.evaluation.cross_play import limit_episodes, limit_trials
-from coverset.evaluation.robustness import EPISODES, evaluate_agent, mix_teams
+from coverset.evaluation.robustness import EPISODES, count_mixed_teams, evaluate_agent
 from coverset.partners import (
     AGENT_FILE,
     HEURISTICS,
@@ -72,7 +72,6 @@ def evaluate(
         seat = about["seat"]
         held_out = _held_out(run, partners, seat=partner_seat(run.environment, seat))
         length = default_episodes(run.environment) if episodes is None else episodes
-        teams = len(held_out) + len(mix_teams(held_out, run.environment.num_seats - 1))
         record = evaluate_agent(
             jax.random.fold_in(jax.random.key(seed), HELD_OUT_STREAM),
             run.environment,
@@ -80,7 +79,7 @@ def evaluate(
             seat=seat,
             partners=held_out,
             oracles=_oracles(run, held_out, seat),
-            trials=default_trials(run.environment, length, teams) if trials is None else trials,
+            trials=default_trials(run.environment, length, len(held_out)) if trials is None else trials,
             episodes=length,
         )
         found = {"seed": seed, "env": about["env"], "method": run.config["method"], "learner": name}
@@ -95,8 +94,9 @@ def default_episodes(environment: Environment) -> int:
 
 
 def default_trials(environment: Environment, episodes: int, partners: int) -> int:
-    """Trials with each partner if nobody says."""
-    return limit_trials(TRIALS, max(1, episodes) * environment.horizon, pairs=partners)
+    """Trials with each partner, and with each mixed team, if nobody says."""
+    teams = partners + count_mixed_teams(partners, environment.num_seats - 1)
+    return limit_trials(TRIALS, max(1, episodes) * environment.horizon, pairs=teams)
 
 
 def _oracles(run: GenerationRun, held_out: Mapping[str, Policy], seat: int) -> dict[str, Oracle]:
