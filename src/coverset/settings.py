@@ -110,6 +110,9 @@ class GenerateSettings(LearningSettings):
     ego_reward_share: float = 0.0
     """What teammates maximise in self-play where seats have rewards of their own: 0 for their own return, 1 for the
     ego's, and between them a weighted sum."""
+    own_reward_scale: float = 0.1
+    """Scale of teammates' own returns in that sum. What they may do is up to the constraints, whatever the scale; a
+    small one leaves the lead to the constraints while multipliers are learned."""
     normalise_advantages: bool = True
     """Whether each policy's advantages are divided by their root mean square in the rollout."""
     normalise_pair_weights: bool = True
@@ -137,6 +140,8 @@ class GenerateSettings(LearningSettings):
         check_one_of("value_states", self.value_states, VALUE_STATES)
         check_one_of("team_networks", self.team_networks, TEAM_NETWORKS)
         check_between("ego_reward_share", self.ego_reward_share, 0, 1)
+        check_at_least("own_reward_scale", self.own_reward_scale, 0)
+        check_finite("own_reward_scale", self.own_reward_scale)
 
     @property
     def settled_margin(self) -> float:

@@ -4,6 +4,7 @@ Their inputs have an axis of seats before the features, [*b, S, d]. A policy in 
 (`Network.for_seat`).
 """
 
+import abc
 from typing import Any
 
 import jax
@@ -16,15 +17,21 @@ SEAT_SCALE = 0.3
 """Standard deviation of the initial seat embeddings: about what one input adds to the first layer."""
 
 
-class _SeatsNetwork(Network):
-    """A network made of networks of some kind, which its specification alone does not say."""
+class SeatNetworks(Network):
+    """Networks of a policy for several seats. `build_network` draws them: it knows the kind of their parts."""
 
     @classmethod
     def build(cls, key: PRNGKey, spec: NetworkSpec) -> Network:
-        raise TypeError(f"{cls.__name__} is built by build_network.")
+        del key, spec
+        raise TypeError(f"{cls.__name__} is drawn by build_network.")
+
+    @classmethod
+    @abc.abstractmethod
+    def build_seats(cls, key: PRNGKey, kind: str, spec: NetworkSpec) -> "SeatNetworks":
+        """Draw untrained networks of a kind for all seats of a side."""
 
 
-class SharedSeats(_SeatsNetwork):
+class SharedSeats(SeatNetworks):
     """One network for all seats; an embedding of the seat is added to its first dense layer's input."""
 
     network: Network
@@ -36,7 +43,6 @@ class SharedSeats(_SeatsNetwork):
 
     @classmethod
     def build_seats(cls, key: PRNGKey, kind: str, spec: NetworkSpec) -> "SharedSeats":
-        """Draw an untrained network and its embeddings."""
         network_key, seat_key = jax.random.split(key)
         shape = (spec.num_seats, spec.hidden_sizes[0])
         return cls(network_class(kind).build(network_key, spec), SEAT_SCALE * jax.random.normal(seat_key, shape))
@@ -62,7 +68,7 @@ class SharedSeats(_SeatsNetwork):
         return self.network.unroll(inputs, memory, fresh, self.embedding + context)
 
 
-class SeparateSeats(_SeatsNetwork):
+class SeparateSeats(SeatNetworks):
     """One network for each seat."""
 
     networks: Network
@@ -74,7 +80,6 @@ class SeparateSeats(_SeatsNetwork):
 
     @classmethod
     def build_seats(cls, key: PRNGKey, kind: str, spec: NetworkSpec) -> "SeparateSeats":
-        """Draw untrained networks."""
         build = network_class(kind).build
         return cls(jax.vmap(lambda seat_key: build(seat_key, spec))(jax.random.split(key, spec.num_seats)))
 

@@ -3,6 +3,7 @@
 `teammates.ppo` has the objective of which these are the factors.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -83,15 +84,13 @@ def estimate(
     """
     identity = critic.identity(grid.best_responses(), grid.teammates())
     values: Values = critic.evaluate(steps.observations, steps.final_observations, memory, steps.fresh, identity)
-    several = values.present.ndim > steps.reward.ndim
-    advantage = advantages(
-        objective_rewards(steps, bonus, settings) if several else _add_bonus(steps.reward, bonus),
-        values.present,
-        values.following,
-        *(x[..., None] if several else x for x in (steps.terminated, steps.truncated)),
-        discount=settings.discount,
-        decay=settings.gae_lambda,
-    )
+    of_return = partial(advantages, discount=settings.discount, decay=settings.gae_lambda)
+    if values.present.ndim > steps.reward.ndim:
+        rewards = objective_rewards(steps, bonus, settings)
+        of_return = jax.vmap(of_return, in_axes=(-1, -1, -1, None, None), out_axes=-1)
+    else:
+        rewards = _add_bonus(steps.reward, bonus)
+    advantage = of_return(rewards, values.present, values.following, steps.terminated, steps.truncated)
     return advantage, advantage + values.present, values.memory
 
 
@@ -102,10 +101,11 @@ def _add_bonus(reward: Float[Array, "T R B"], bonus: Float[Array, "T R B"] | Non
 def objective_rewards(
     steps: Steps, bonus: Float[Array, "T R B"] | None, settings: GenerateSettings
 ) -> Float[Array, "T R B seats"]:
-    """What each seat maximises in self-play: the ego its reward, teammates theirs, mixed with the ego's."""
+    """What each seat maximises in self-play: the ego its reward, teammates theirs, scaled and mixed with the ego's."""
     assert steps.team_rewards is not None
     ego, share = _add_bonus(steps.reward, bonus), settings.ego_reward_share
-    own = steps.team_rewards if bonus is None else steps.team_rewards + bonus[..., None]
+    own = settings.own_reward_scale * steps.team_rewards
+    own = own if bonus is None else own + bonus[..., None]
     return jnp.concatenate([ego[..., None], (1.0 - share) * own + share * ego[..., None]], axis=-1)
 
 
@@ -216,7 +216,7 @@ def seat_batch(
 
 
 def critic_batch(
-    grid: PairGrid, steps: Steps, target: Float[Array, "T R B"], memory: PyTree, *, recurrent: bool = False
+    grid: PairGrid, steps: Steps, target: Float[Array, "T R B *h"], memory: PyTree, *, recurrent: bool = False
 ) -> CriticBatch:
     """The critic's own data.
 

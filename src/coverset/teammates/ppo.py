@@ -46,7 +46,7 @@ from coverset.teammates.networks import Networks
 from coverset.teammates.pair_grid import PairGrid
 from coverset.types import PRNGKey, PyTree, Scalar
 
-Logits: TypeAlias = tuple[Float[Array, "R t B a0"], Float[Array, "C t D a1"]]
+Logits: TypeAlias = tuple[Float[Array, "R t B a0"], Float[Array, "C t D *s a1"]]
 """Of best responses and of teammates, each on its own data."""
 MethodLoss: TypeAlias = Callable[[PyTree, "Batch", Logits], tuple[Scalar, dict[str, Scalar]] | None]
 """`Method.loss` with the method's state filled in."""
@@ -111,7 +111,7 @@ def grid_loss(
 
 def actor_loss(
     actors: Network, batch: SeatBatch, bonuses: Float[Array, "*k"], clip: float
-) -> tuple[Scalar, Float[Array, "K"], Float[Array, "K t B a"]]:
+) -> tuple[Scalar, Float[Array, "K"], Float[Array, "K t B *s a"]]:
     """Sum over policies of the negative clipped objective and entropy bonus; the entropies; the logits."""
     logits = jax.vmap(type(actors).unroll)(actors, batch.observations, batch.memory, batch.fresh)
     logits = mask_logits(logits, batch.legal)
