@@ -64,10 +64,10 @@ def test_evaluations_hold_whole_teams_mixed_teams_and_every_seat(study: Path) ->
 
 
 def test_partners_of_every_kind_play_in_a_team(study: Path, capsys) -> None:
-    partners = ["other-seeds", "picking:take_first", "picking:lawful", "greedy", str(study / "seed-1")]
+    partners = ["other-seeds", "picking:take_first"]
     assert run(["evaluate", str(study), "--seeds", "0", "--partners", *partners, *SHORT, "--json"]) == 0
     (record,) = json.loads(capsys.readouterr().out)["agents"]
-    assert len(record["partners"]) == len(record["mixed_teams"]) == 7
+    assert len(record["partners"]) == len(record["mixed_teams"]) == 3
     assert run(["evaluate", str(study), "--seeds", "0", *SHORT]) == 0
     printed = capsys.readouterr().out
     assert "teams of several partners stand below" in printed
@@ -86,8 +86,13 @@ def test_a_plain_function_must_ask_for_the_legal_actions(study: Path, capsys) ->
 
 
 def test_a_heuristic_that_breaks_the_rules_is_named(capsys) -> None:
-    assert run(["crossplay", "greedy", "heuristics", "--env", "picking:with_stubborn", *SHORT]) == 2
+    assert run(["crossplay", "greedy", "stubborn", "--env", "picking:with_stubborn", *SHORT]) == 2
     assert told(capsys) == "coverset: heuristic 'stubborn' must choose a legal action, here one of 0, 1, got 2."
+
+
+def test_heuristics_of_two_classes_are_named_one_by_one(capsys) -> None:
+    assert run(["crossplay", "greedy", "heuristics", "--env", "picking:with_stubborn", *SHORT]) == 2
+    assert "differ in arrays alone, got Greedy and Stubborn: name them one by one." in told(capsys)
 
 
 def test_certificates_are_refused_in_one_sentence(study: Path, capsys) -> None:

@@ -225,7 +225,7 @@ def test_every_seat_is_reported_where_rewards_differ() -> None:
 def test_partners_of_several_classes_mix() -> None:
     partners = {"a": always(0), "b": Named(1), "c": always(2)}
     assert [*mix_teams(partners, 2)] == ["a + b", "b + c", "c + a"]
-    assert [*mix_teams(partners, 4)][0] == "a + b + c + a"
+    assert next(iter(mix_teams(partners, 4))) == "a + b + c + a"
     assert mix_teams(partners, 1) == {}
     assert mix_teams({"a": always(0)}, 2) == {}
     table = np.arange(27.0).reshape(3, 3, 3).tolist()
