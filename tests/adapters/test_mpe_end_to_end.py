@@ -10,18 +10,9 @@ from toy_run import words
 
 ADAPTER = "coverset.adapters.pettingzoo:from_parallel"
 AGENT = ["--hidden-sizes", "8", "--memory-size", "4", "--envs-per-partner", "2", "--rollout-length", "3"]
-AGENT += [
-    "--minibatches",
-    "1",
-    "--epochs",
-    "1",
-    "--total-steps",
-    "24",
-    "--chunk-steps",
-    "12",
-    "--episodes-per-trial",
-    "2",
-]
+AGENT += ["--minibatches", "1", "--epochs", "1", "--total-steps", "24", "--chunk-steps", "12"]
+AGENT += ["--episodes-per-trial", "2"]
+GAMES = {"simple_spread_v3": ["seats_swap=true"], "simple_adversary_v3": []}
 
 
 @pytest.mark.parametrize("game", GAMES)
