@@ -228,7 +228,7 @@ def test_partners_of_several_classes_mix() -> None:
     assert next(iter(mix_teams(partners, 4))) == "a + b + c + a"
     assert mix_teams(partners, 1) == {}
     assert mix_teams({"a": always(0)}, 2) == {}
-    table = np.arange(27.0).reshape(3, 3, 3).tolist()
+    table = tuple(tuple(map(tuple, rows)) for rows in np.arange(27.0).reshape(3, 3, 3).tolist())
     record = evaluate_agent(
         jax.random.key(0), MatrixGame(payoffs=table), always(1), partners=partners, trials=1, episodes=1
     )
