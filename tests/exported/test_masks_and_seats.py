@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +13,7 @@ from coverset.exported.archive import read_archive
 from coverset.exported.file import export_policy, load_exported
 from coverset.policies.actor import ActorPolicy
 from coverset.policies.network import NetworkSpec
-from coverset.policies.team import build_network
+from coverset.policies.team import SharedSeats, build_network
 from coverset.policy import Policy
 from coverset.runs.storage import DamagedFile
 from coverset.types import Percept
@@ -23,9 +24,12 @@ SIZE, STEPS = ITEMS + 3, 64
 
 
 def team_policy(*, separate: bool, kind: str = "dense") -> ActorPolicy:
-    """An untrained teammate for two seats, all but uniform over what is legal."""
+    """An untrained teammate for two seats, which matter a lot to it."""
     spec = NetworkSpec((SIZE,), ITEMS, (8,), memory_size=4, num_seats=2, separate_seats=separate)
-    return ActorPolicy(build_network(kind, jax.random.key(0), spec), kind, spec)
+    network = build_network(kind, jax.random.key(0), spec)
+    if isinstance(network, SharedSeats):
+        network = eqx.tree_at(lambda shared: shared.embedding, network, replace_fn=lambda x: 20.0 * x)
+    return ActorPolicy(network, kind, spec)
 
 
 def percepts(*, seat: bool) -> Percept:
