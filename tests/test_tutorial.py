@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PAGE = Path(__file__).parents[1] / "docs" / "tutorials" / "bring-your-own-game.md"
 BLOCK = re.compile(r'^```(?P<kind>\w+)(?: title="(?P<file>[^"]+)")?\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL)
 
@@ -57,4 +59,9 @@ def test_the_tutorial_works_as_it_is_written(tmp_path: Path) -> None:
     evaluation = json.loads((tmp_path / "runs" / "lit" / "seed-0" / "plastic" / "evaluation.json").read_text())
     assert set(evaluation["partners"]) == {"left", "right"}
     assert evaluation["oracle_partners"] == 2
+    evaluation = json.loads((tmp_path / "runs" / "prizes" / "seed-0" / "plastic" / "evaluation.json").read_text())
+    assert [*evaluation["mixed_teams"]] == ["greedy + modest", "modest + greedy"]
+    seats = evaluation["partners"]["greedy"]["seat_returns"]
+    assert seats[0] > 2.5, "it takes the best prize first"
+    assert sum(seats) == pytest.approx(6.0, abs=1e-3)
     assert "'left': Walker(" in printed[-1]

@@ -17,13 +17,12 @@ from coverset.adhoc.saved import load_agent_policy
 from coverset.checks import check_between, check_one_of, suggest_nearest
 from coverset.envs import registry
 from coverset.envs.base import Environment
-from coverset.envs.extensions import heuristics
 from coverset.envs.seats import check_ego_seat, sides
 from coverset.exported.file import ExportedPolicy, load_saved
 from coverset.policies.compatibility import policy_shape
 from coverset.policies.population import Population, load_population
 from coverset.policies.stacked import count_members, stack, take_member
-from coverset.policies.third_party import load_third_party, wrap_checked
+from coverset.policies.third_party import checked_heuristics, load_third_party, wrap_checked
 from coverset.policy import Policy
 from coverset.runs.directory import RunDirectory
 from coverset.runs.storage import DamagedFile, check_fields, read_record, to_jsonable
@@ -154,7 +153,7 @@ def find_group(name: str, game: Game, *, seat: int, role: str = "teammates") -> 
       seat: where the policies sit.
       role: which half of a population a path means.
     """
-    known = heuristics(game.environment)
+    known = checked_heuristics(game.environment)
     if game.run is not None and name in ROLES:
         return _fitting_group(_half(name, game.run.population, name), game, seat)
     if game.run is not None and name == OTHER_SEEDS and (siblings := other_seeds(game.run.path)):

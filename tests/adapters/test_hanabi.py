@@ -11,7 +11,12 @@ from coverset.adapters.promotion import implicit_promotion
 from coverset.envs.base import autoreset
 from coverset.envs.conformance import check_environment
 from coverset.envs.registry import make, parameters_to_record
-from coverset.envs.seats import action_mask, has_common_reward
+from coverset.envs.seats import action_mask, has_common_reward, perceive
+from coverset.policies.stacked import take_member
+from coverset.settings import GenerateSettings
+from coverset.teammates.collect import collect
+from coverset.teammates.methods.lbrdiv import LBRDiv
+from coverset.teammates.trainer import Trainer
 
 MINI = mini_hanabi()
 GAMES, STEPS = 512, 200
@@ -89,6 +94,46 @@ def test_a_hundred_thousand_random_steps_hold_no_illegal_move_and_score_within_b
     assert len(scores) > 4000
     np.testing.assert_array_equal(scores, score[terminated])
     assert 0 <= scores.min() < scores.max() <= MINI.max_score == 9
+
+
+def play_policies(environment: Hanabi, policies: tuple, games: int, steps: int) -> np.ndarray:
+    """Whether every move of some policies, one for each seat, is legal."""
+
+    def step(carry, key):
+        state, first, memories = carry
+        *act_keys, step_key, reset_key = jax.random.split(key, 2 + len(policies))
+        percepts = perceive(environment, state, jnp.zeros(len(policies)), first)
+        moves = [p.act(k, seen, m) for p, k, seen, m in zip(policies, act_keys, percepts, memories, strict=True)]
+        actions = jnp.stack([action for action, _ in moves])
+        legal = [is_legal(environment, state.inner, seat, action) for seat, action in enumerate(actions)]
+        outcome = environment.step(step_key, state, actions)
+        after = autoreset(outcome, environment.reset(reset_key))
+        memories = tuple(memory for _, memory in moves)
+        return (after, outcome.terminated | outcome.truncated, memories), jnp.stack(legal)
+
+    def play(key):
+        start = (environment.reset(key), jnp.bool_(True), tuple(policy.initial_memory() for policy in policies))
+        return jax.lax.scan(step, start, jax.random.split(key, steps))[1]
+
+    return np.asarray(jax.jit(jax.vmap(play))(jax.random.split(jax.random.key(1), games)))
+
+
+def test_policies_in_training_make_no_illegal_move() -> None:
+    """Of the pairs that train, in their rollout, by the masks; and of what is saved, by the rules."""
+    settings = GenerateSettings(
+        population_size=2, total_steps=1, hidden_sizes=(16,), envs_per_pair=4, rollout_length=32, learning_rate=0.05
+    )
+    trainer = Trainer(MINI, LBRDiv(), settings)
+    state = trainer.init(jax.random.key(0))
+    state, _ = jax.jit(trainer.update)(state)
+    networks = state.optimised.networks
+    steps, _, _ = collect(jax.random.key(1), MINI, trainer.grid, networks, state.playing, length=64)
+    chosen = jnp.take_along_axis(steps.legal, steps.actions[..., None], axis=-1)
+    assert chosen.all()
+    assert jnp.isfinite(steps.log_p).all()
+    pair = tuple(take_member(side, 0) for side in trainer.population(state))
+    legal = play_policies(MINI, pair, games=64, steps=100)
+    assert legal.all()
 
 
 def test_illegal_moves_are_found() -> None:

@@ -141,8 +141,11 @@ NETWORK_SPOILS = {
     "does not hold num_actions": lambda t, a: a["spec"].pop("num_actions"),
     "reward_scale must be a number, got 'nan'": in_spec(reward_scale=float("nan")),
     "reward_scale must be a finite number above 0": in_spec(reward_scale=-1.0),
-    "seat must be at least 0, got -1": lambda t, a: a.update(seat=-1),
+    "seat must lie between 0 and 1, got 2": lambda t, a: a.update(seat=2),
+    "seat must lie between 0 and 2, got 3": lambda t, a: a.update(seat=3, num_seats=3),
     "seat must be a whole number, got True": lambda t, a: a.update(seat=True),
+    "num_seats must be at least 2, got 1": lambda t, a: a.update(num_seats=1),
+    "masked must be true or false, got 1": lambda t, a: a.update(masked=1),
     "does not hold seat": lambda t, a: a.pop("seat"),
     "does not hold learner": lambda t, a: a.pop("learner"),
     "learner must be text": lambda t, a: a.update(learner=["rl2"]),
@@ -217,3 +220,12 @@ def test_libraries_that_do_not_fit_their_beliefs_are_refused(tmp_path, sentence)
     spoil_agent(tmp_path / "agent.safetensors", PLASTIC_SPOILS[sentence])
     with pytest.raises(DamagedFile, match=sentence):
         load_agent_policy(tmp_path / "agent.safetensors")
+
+
+def test_an_agent_of_a_game_with_illegal_actions_must_be_told_the_legal_ones(tmp_path):
+    about = {**ABOUT, "seat": 2, "num_seats": 3, "masked": True}
+    write_untrained(tmp_path / "agent.safetensors", about, make_spec(1, 3, reward_scale=0.5))
+    agent = load_agent(tmp_path)
+    with pytest.raises(ValueError, match="legal must be given"):
+        agent.act([1.0])
+    assert {agent.act([1.0], legal=[False, True, False]) for _ in range(20)} == {1}

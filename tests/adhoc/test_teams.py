@@ -15,7 +15,6 @@ from coverset.adhoc.trainer import AgentTrainer
 from coverset.envs.matrix import MatrixGame
 from coverset.envs.matrix.heuristics import MixedAction
 from coverset.evaluation.robustness import evaluate_agent
-from coverset.policies.mixed_team import MixedTeam, mix_teams
 from coverset.policies.stacked import stack
 from coverset.policy import Policy
 from coverset.settings import TrainSettings
@@ -122,32 +121,29 @@ def test_agents_of_three_play_legally_while_they_learn() -> None:
 
 def test_mixed_teams_are_named_and_seated_in_order() -> None:
     partners = {f"P{n}": always(n) for n in range(3)}
-    teams = mix_teams(partners, 2)
-    assert list(teams) == ["P0+P1", "P1+P2", "P2+P0"]
-    assert mix_teams(partners, 1) == mix_teams({"P0": always(0)}, 2) == {}
-    record = evaluate_agent(jax.random.key(0), digits(), always(2), partners=teams, trials=2, episodes=2)
-    assert {name: record.mean_return(name) for name in teams} == {"P0+P1": 201.0, "P1+P2": 212.0, "P2+P0": 220.0}
-    whole = evaluate_agent(jax.random.key(0), digits(), always(2), partners=partners, trials=2, episodes=2)
-    assert [whole.mean_return(name) for name in partners] == [200.0, 211.0, 222.0]
+    record = evaluate_agent(jax.random.key(0), digits(), always(2), partners=partners, trials=2, episodes=2)
+    mixed = {name: record.mean_return(name) for name in record.mixed_returns}
+    assert mixed == {"P0 + P1": 201.0, "P1 + P2": 212.0, "P2 + P0": 220.0}
+    assert [record.mean_return(name) for name in partners] == [200.0, 211.0, 222.0]
 
 
 def test_members_of_a_mixed_team_keep_their_own_memory() -> None:
-    team = {"team": MixedTeam((Counter(), always(1)))}
-    record = evaluate_agent(jax.random.key(0), digits(), always(0), partners=team, trials=1, episodes=4)
-    np.testing.assert_array_equal(record.returns["team"][0], [10 * ((1 + t) % 3) + 1 for t in range(4)])
+    partners = {"counter": Counter(), "one": always(1)}
+    record = evaluate_agent(jax.random.key(0), digits(), always(0), partners=partners, trials=1, episodes=4)
+    played = record.mixed_returns["counter + one"][0]
+    np.testing.assert_array_equal(played, [10 * ((1 + t) % 3) + 1 for t in range(4)])
 
 
 @pytest.mark.parametrize("seat", [0, 1, 2])
 def test_an_agent_may_take_every_seat_and_its_own_return_counts(seat: int) -> None:
-    team = {"team": MixedTeam((always(1), always(2)))}
-    record = evaluate_agent(
-        jax.random.key(0), by_own_action(), always(0), seat=seat, partners=team, trials=1, episodes=1
-    )
-    assert record.mean_return("team") == 3.0
-    agent = evaluate_agent(
-        jax.random.key(0), by_own_action(), always(2), seat=seat, partners=team, trials=1, episodes=1
-    )
-    assert agent.mean_return("team") == 23.0
+    def play(action: int) -> float:
+        partners, game = {"one": always(1), "two": always(2)}, by_own_action()
+        record = evaluate_agent(
+            jax.random.key(0), game, always(action), seat=seat, partners=partners, trials=1, episodes=1
+        )
+        return record.mean_return("one + two")
+
+    assert (play(0), play(2)) == (3.0, 23.0)
 
 
 def test_seats_rotate_over_trials_where_they_are_alike() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -157,3 +158,10 @@ def test_jumanji_takes_its_turn_beside_foraging(monkeypatch) -> None:
     assert rows[1]["foraging_is_times_as_fast"] == 1.0
     steps = (TINY.repeats + 1) * TINY.stepping_length
     assert int(made[0].state.states.step_count.max()) == steps, "It steps as often as ours, the warm-up included."
+
+
+@pytest.mark.parametrize(("name", "found"), [("picking:trio", "3 players"), ("picking:common_pair", "illegal actions")])
+def test_games_that_cannot_be_compared_are_named(name: str, found: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"bench measures games of two players .* got '{name}' with {found}"):
+        bench([name], out=tmp_path / "bench")
+    assert not (tmp_path / "bench").exists()

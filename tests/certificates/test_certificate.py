@@ -16,6 +16,7 @@ from coverset.evaluation.cross_play import cross_play
 from coverset.policies.actor import ActorPolicy, dense_policy
 from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population
+from picking import Picking
 
 PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "certificates.md"
 SURE = 60.0
@@ -144,3 +145,24 @@ def test_page() -> None:
     result = doctest.testfile(str(PAGE), module_relative=False)
     assert result.attempted > 5
     assert result.failed == 0
+
+
+def test_where_seats_have_rewards_of_their_own_the_egos_count() -> None:
+    mine, theirs = ((3.0, 0.0), (1.0, 2.0)), ((-1.0, 5.0), (4.0, -2.0))
+    game = MatrixGame(payoffs=(mine, theirs), by_player=True)
+    population = Population(playing(0, 1, num_actions=2), playing(0, 1, num_actions=2))
+    certificate = certify(game, population, margin=1.0, discount=0.99)
+    assert np.allclose(certificate.discounted.pair_returns, mine)
+    assert [best.observed for best in certificate.discounted.best_responses] == pytest.approx([3.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("game", "message"),
+    [
+        (Reaching(players=3), "Reaching cannot be solved exactly: certificates exist for two players, and it has 3"),
+        (Picking(players=2), "Picking cannot be solved exactly: certificates exist for games whose actions are always"),
+    ],
+)
+def test_games_that_have_no_certificate_are_named(game, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        certify(game, random_population(game, 2), margin=1.0, discount=0.99)

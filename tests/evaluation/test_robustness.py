@@ -16,7 +16,7 @@ from coverset.envs.matrix import MatrixGame
 from coverset.envs.matrix.heuristics import MixedAction
 from coverset.envs.oracle import Oracle
 from coverset.envs.reaching import WEIGHTED, Reaching
-from coverset.evaluation.robustness import RobustnessRecord, evaluate_agent
+from coverset.evaluation.robustness import RobustnessRecord, evaluate_agent, mix_teams
 from coverset.policy import Policy
 
 LOPSIDED = ((10.0, 0.0, 4.0), (1.0, 6.0, 5.0), (2.0, 3.0, 7.0))
@@ -189,3 +189,47 @@ def test_one_trial_has_no_standard_error() -> None:
 def test_refusals(options, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         evaluate_agent(jax.random.key(0), Foraging(), always(0, 6), **options)
+
+
+def test_mixed_teams_are_measured_apart_from_whole_ones() -> None:
+    """A game of three whose return tells who sits where: 100, 10 and 1 for the second action of seats 0, 1 and 2."""
+    table = tuple(tuple(tuple(100.0 * i + 10.0 * j + k for k in (0, 1)) for j in (0, 1)) for i in (0, 1))
+    partners = {"zero": always(0, 2), "one": always(1, 2)}
+    record = evaluate_agent(
+        jax.random.key(0), MatrixGame(payoffs=table), always(1, 2), partners=partners, trials=2, episodes=1
+    )
+    content = record.to_json()
+    assert {name: cell["mean_return"] for name, cell in content["partners"].items()} == {"zero": 100.0, "one": 111.0}
+    mixed = {name: cell["mean_return"] for name, cell in content["mixed_teams"].items()}
+    assert mixed == {"zero + one": 101.0, "one + zero": 110.0}
+    assert (content["mean_return"], content["mixed_mean_return"]) == (105.5, 105.5)
+    assert content["partners"]["one"]["seat_returns"] is None
+
+
+def test_every_seat_is_reported_where_rewards_differ() -> None:
+    """From any seat of the agent: seats are those of the game."""
+    game = MatrixGame(payoffs=tuple(tuple((s + 1.0, -s - 1.0) for _ in range(2)) for s in range(2)), by_player=True)
+    for seat in (0, 1):
+        partners = {"first": always(0, 2), "second": always(1, 2)}
+        record = evaluate_agent(
+            jax.random.key(0), game, always(0, 2), seat=seat, partners=partners, trials=1, episodes=1
+        ).to_json()
+        sign = -1.0 if seat == 0 else 1.0
+        assert record["partners"]["first"]["seat_returns"] == [1.0, 2.0]
+        assert record["partners"]["second"]["seat_returns"] == [1.0 * sign, 2.0 * sign]
+        assert record["partners"]["second"]["mean_return"] == (1.0, 2.0)[seat] * sign
+        assert record["mixed_teams"] == {}
+        assert record["mixed_mean_return"] is None
+
+
+def test_partners_of_several_classes_mix() -> None:
+    partners = {"a": always(0), "b": Named(1), "c": always(2)}
+    assert [*mix_teams(partners, 2)] == ["a + b", "b + c", "c + a"]
+    assert next(iter(mix_teams(partners, 4))) == "a + b + c + a"
+    assert mix_teams(partners, 1) == {}
+    assert mix_teams({"a": always(0)}, 2) == {}
+    table = tuple(tuple(map(tuple, rows)) for rows in np.arange(27.0).reshape(3, 3, 3).tolist())
+    record = evaluate_agent(
+        jax.random.key(0), MatrixGame(payoffs=table), always(1), partners=partners, trials=1, episodes=1
+    )
+    assert [record.mean_return(team) for team in record.mixed_returns] == [9 + 0 + 1, 9 + 3 + 2, 9 + 6 + 0]

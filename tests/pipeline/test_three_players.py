@@ -30,13 +30,12 @@ def test_agents_are_evaluated_with_whole_and_mixed_teams(trained: Path) -> None:
     (record,) = coverset.evaluate(trained, trials=2, episodes=2)
     heuristics = ["H1", "H2", "H3", "H4"]
     assert list(record["partners"]) == heuristics
-    assert list(record["mixed_teams"]["partners"]) == ["H1+H2", "H2+H3", "H3+H4", "H4+H1"]
-    assert record["mixed_teams"]["oracle_fraction"] is None
+    assert list(record["mixed_teams"]) == ["H1 + H2", "H2 + H3", "H3 + H4", "H4 + H1"]
     assert record["oracle_partners"] == 4
     # The first team plays actions 0 and 1, and the agent 0 or 1: 1 or 2 in all.
-    assert 1.0 <= record["mixed_teams"]["partners"]["H1+H2"]["mean_return"] <= 2.0
+    assert 1.0 <= record["mixed_teams"]["H1 + H2"]["mean_return"] <= 2.0
     assert json.loads((trained / "seed-0" / "rl2" / "evaluation.json").read_text()) == record
-    assert "mixed_teams" not in coverset.evaluate(trained, trials=1, episodes=1, mixed_teams=False)[0]
+    assert coverset.evaluate(trained, trials=1, episodes=1, mixed_teams=False)[0]["mixed_teams"] == {}
 
 
 def test_returns_do_not_depend_on_the_seat_of_the_agent(trained: Path) -> None:

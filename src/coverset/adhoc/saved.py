@@ -27,6 +27,7 @@ from coverset.policies.saving import (
     named_tensors,
     network_record,
     read_network_template,
+    read_seats,
 )
 from coverset.policy import Policy
 from coverset.runs.storage import DamagedFile, check_fields, load_tensors, save_tensors
@@ -63,8 +64,9 @@ def load_agent_policy(path: Path) -> tuple[Policy, dict[str, Any]]:
     tensors, about = load_tensors(path)
     check_format(path, about, FORMAT)
     check_fields(path, about, learner=str, learner_settings=dict, spec=dict, seat=int)
-    if about["seat"] < 0:
-        raise DamagedFile(f"{path} is damaged: seat must be at least 0, got {about['seat']}.")
+    seats, _ = read_seats(path, about)
+    if not 0 <= about["seat"] < seats:
+        raise DamagedFile(f"{path} is damaged: seat must lie between 0 and {seats - 1}, got {about['seat']}.")
     learner = _read_learner(path, about)
     spec = _read_spec(path, about, learner)
     template = build_template(path, lambda: learner.build_policy(jax.random.key(0), spec))
@@ -163,6 +165,8 @@ class Agent:
           done: whether that step ended an episode, so that `observation` starts another.
           legal: which actions are legal, [a], in games where not all are.
         """
+        if legal is None and self.about.get("masked"):
+            raise ValueError("legal must be given, because the agent's game has illegal actions, got None.")
         self._key, key = jax.random.split(self._key)
         percept = Percept(
             observation=jnp.asarray(observation, jnp.float32),

@@ -19,6 +19,8 @@ from coverset.bench.throughput import measure_throughput
 from coverset.bench.timing import find_clock
 from coverset.checks import check_one_of
 from coverset.envs import registry
+from coverset.envs.base import Environment
+from coverset.envs.seats import has_common_reward, is_masked
 from coverset.presets import PRESETS
 from coverset.reports.figures import save_figure
 from coverset.runs.directory import versions
@@ -72,11 +74,22 @@ def _check_choices(names: Sequence[str], presets: Sequence[str], out: str | Path
     for preset in presets:
         check_one_of("preset", preset, PRESETS)
     for name in names:
-        registry.make(name)
+        _check_comparable(name, registry.make(name))
     if not names or not presets:
         raise ValueError("bench needs at least one environment and one preset.")
     if out is not None and Path(out).exists() and not Path(out).is_dir():
         raise ValueError(f"out must be a directory, but {out} is a file.")
+
+
+def _check_comparable(name: str, environment: Environment) -> None:
+    """Raise for games that the counts of operations and the baseline are not written for."""
+    seats, common = environment.num_seats, has_common_reward(environment)
+    if seats != 2 or not common or is_masked(environment):
+        found = f"{seats} players" if seats != 2 else "illegal actions" if common else "a reward for each player"
+        raise ValueError(
+            f"bench measures games of two players with one common reward and no illegal actions, got '{name}' with "
+            f"{found}."
+        )
 
 
 def _measure(

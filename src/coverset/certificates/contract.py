@@ -1,5 +1,6 @@
 """Preconditions of an exact solution, checked before a game is enumerated.
 
+- There are two players, and all actions are always legal.
 - `step`, `observe` and `convention` are functions of the state and the actions: their traced program has no path from
   the random key to any result and no calls outside itself.
 - `reset` draws the states of `initial_states` with the listed probabilities.
@@ -28,8 +29,11 @@ from coverset.certificates.program import (
 )
 from coverset.checks import describe_exception
 from coverset.envs.base import Environment
+from coverset.envs.seats import is_masked, reward_of
 from coverset.types import Flag, Observations, PyTree, Scalar
 
+EGO = 0
+"""The seat whose rewards count where seats have rewards of their own."""
 DRAWS = 20_000
 """Fewest resets to draw; at least 20 per listed state."""
 SIGNIFICANCE = 1e-6
@@ -44,6 +48,7 @@ class TracedStep(NamedTuple):
     state: PyTree
     """The next state."""
     reward: Scalar
+    """The ego's, in seat 0."""
     ended: Flag
     observations: Observations
     conventions: Int[Array, "2"]
@@ -73,6 +78,21 @@ class StepCounter(NamedTuple):
         for number, value in zip(self.leaves, values, strict=True):
             leaves[number] = np.broadcast_to(value, np.shape(leaves[number]))
         return jax.tree.unflatten(tree, leaves)
+
+
+def check_solvable(environment: Environment) -> None:
+    """Raise ValueError for games of a kind that has no exact solution here."""
+    name = type(environment).__name__
+    if environment.num_seats > 2:
+        raise ValueError(
+            f"{name} cannot be solved exactly: certificates exist for two players, and it has {environment.num_seats}; "
+            "measure its policies by simulation instead (`coverset crossplay`)."
+        )
+    if is_masked(environment):
+        raise ValueError(
+            f"{name} cannot be solved exactly: certificates exist for games whose actions are always legal; measure "
+            "its policies by simulation instead (`coverset crossplay`)."
+        )
 
 
 def read_program(environment: Environment) -> Program:
@@ -113,7 +133,7 @@ def _trace(environment: Environment, start: PyTree) -> ClosedJaxpr:
             raise ValueError("a state of step whose structure differs from that of reset")
         return TracedStep(
             state=outcome.state,
-            reward=outcome.reward,
+            reward=reward_of(outcome.reward, EGO),
             ended=outcome.terminated | outcome.truncated,
             observations=environment.observe(state),
             conventions=jnp.stack([environment.convention(state, seat) for seat in (0, 1)]),

@@ -22,9 +22,18 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from scipy import sparse
 
-from coverset.certificates.contract import StepCounter, check_resets, find_step_counter, read_program, state_bytes
+from coverset.certificates.contract import (
+    EGO,
+    StepCounter,
+    check_resets,
+    check_solvable,
+    find_step_counter,
+    read_program,
+    state_bytes,
+)
 from coverset.envs.base import Environment
 from coverset.envs.conformance import check_initial_states
+from coverset.envs.seats import has_common_reward
 from coverset.policies.actor import ActorPolicy
 from coverset.policy import Policy
 from coverset.types import Outcome, Percept, PyTree
@@ -50,6 +59,7 @@ class FiniteGame:
     next_state: Int[np.ndarray, "S A B"]
     """By the actions of seat 0 and of seat 1."""
     reward: Float[np.ndarray, "S A B"]
+    """The ego's, in seat 0."""
     ended: Bool[np.ndarray, "S A B"]
     """Whether the step ends the episode; True for states in which it is over."""
     live: Bool[np.ndarray, "S"]
@@ -69,6 +79,7 @@ class FiniteGame:
 
 def enumerate_game(environment: Environment, *, max_states: int = MAX_STATES) -> FiniteGame:
     """Follow every joint action from every initial state; raises ValueError if the game cannot be enumerated."""
+    check_solvable(environment)
     if environment.initial_states() is None:
         name = type(environment).__name__
         raise ValueError(f"{name} cannot be enumerated: its initial_states, the distribution of its resets, is None.")
@@ -229,7 +240,7 @@ def _expand_states(
 ) -> _Transitions:
     shape = (len(numbers), *environment.num_actions)
     outcome = _step_block(environment, states)
-    reward = np.asarray(outcome.reward, np.float64)
+    reward = np.asarray(outcome.reward if has_common_reward(environment) else outcome.reward[..., EGO], np.float64)
     _check_finite(environment, "step pays", reward)
     after = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), outcome.state)
     return _Transitions(

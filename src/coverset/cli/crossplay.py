@@ -16,7 +16,8 @@ from coverset.cli.shared import enable_compilation_cache, parse_key_values
 if TYPE_CHECKING:
     from coverset.pipeline.crossplay import CrossPlay
 
-DESCRIPTION = """Play every policy of A, in seat 0, with every policy of B, in seat 1. A and B are each a path (one seed
+DESCRIPTION = """Play every policy of A, in seat 0, with every policy of B, in seat 1; in games of three or more players
+it takes all other seats, and returns are those of seat 0. A and B are each a path (one seed
 of a generation run, with its best responses in seat 0 and its teammates in seat 1; an agent; an exported agent),
 `heuristics`, the name of a heuristic, or module:function for a third-party agent. Prints mean returns with 95%
 intervals over trials.
@@ -36,7 +37,7 @@ class Crossplay(TrustOptions):
     a: tyro.conf.Positional[str]
     """Policies in seat 0."""
     b: tyro.conf.Positional[str]
-    """Policies in seat 1."""
+    """Policies in seat 1, or in all seats but 0."""
     env: str | None = None
     """Environment; needed only if neither A nor B is a path."""
     env_args: tuple[str, ...] = field(default=())
@@ -91,14 +92,15 @@ def _draw(played: "CrossPlay", path: Path) -> None:
 
     # The last parts of a path identify it; the whole path would leave no room for the matrix.
     first, second = ("/".join(Path(side.source).parts[-3:]) for side in (played.first, played.second))
-    labels = (f"seat 0: {first}", f"seat 1: {second}")
+    others = "seat 1" if played.num_seats == 2 else f"seats 1 to {played.num_seats - 1}"
+    labels = (f"seat 0: {first}", f"{others}: {second}")
     names = {"rows": played.first.titles, "columns": played.second.titles}
     title = f"{played.environment}: mean return"
     save_figure(path, returns_figure(played.means, **names, labels=labels, title=title))
 
 
 def _show(played: "CrossPlay") -> None:
-    """Print seat 0 as rows and seat 1 as columns; below each mean stands half the width of its interval."""
+    """Print seat 0 as rows and the others as columns; below each mean stands half the width of its interval."""
     table = Table(title=escape(f"{played.environment}: {played.first.source} with {played.second.source}"))
     table.add_column("", no_wrap=True)
     for name in played.second.titles:
@@ -107,7 +109,8 @@ def _show(played: "CrossPlay") -> None:
         table.add_row(escape(name), *(_cell(played, row, column) for column in range(len(played.second.titles))))
     Console().print(table)
     trials, episodes = played.returns.shape[2:]
-    print(f"Mean return over {trials} trials of {episodes} episodes, with 95% intervals over trials.")
+    whose = "Mean return" if played.seat_returns is None else "Mean return of seat 0 (--json has all seats')"
+    print(f"{whose} over {trials} trials of {episodes} episodes, with 95% intervals over trials.")
 
 
 def _cell(played: "CrossPlay", row: int, column: int) -> str:

@@ -12,7 +12,8 @@ from coverset.cli.shared import enable_compilation_cache, parse_seeds
 
 DESCRIPTION = """Evaluate the agents that `coverset train` has written to DIR with held-out partners: by default every
 heuristic of the environment. Scores are mean returns and fractions of the oracle, an agent that knows its partner but
-has the same observations; they are never clipped.
+has the same observations; they are never clipped. In games of three or more players a partner takes all seats but the
+agent's, and teams of several partners are measured too.
 
 Examples:
   coverset evaluate runs/matrix-lbrdiv-fast
@@ -67,13 +68,12 @@ def main(arguments: list[str]) -> int:
         first = records[0]
         title = f"{first['env']}: {first['learner']} trained with {first['method']} teammates"
         _show(records, title)
-        if "mixed_teams" in first:
-            _show([record["mixed_teams"] for record in records], f"{title}, mixed teams")
     return 0
 
 
 def _show(records: list[dict[str, Any]], title: str) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from coverset.evaluation.seed_averages import average_over_seeds
@@ -83,11 +83,14 @@ def _show(records: list[dict[str, Any]], title: str) -> None:
     columns = ("partner", "mean return", "95% interval over seeds", "oracle", "fraction", "episode 1", "episode 5")
     for column in columns:
         table.add_column(column, justify="left" if column == "partner" else "right")
-    for name in [*first["partners"], "mean"]:
-        average = average_over_seeds([record if name == "mean" else record["partners"][name] for record in records])
+    cells = {name: [record["partners"][name] for record in records] for name in first["partners"]}
+    cells |= {"mean": records}
+    cells |= {name: [record["mixed_teams"][name] for record in records] for name in first["mixed_teams"]}
+    for name, found in cells.items():
+        average = average_over_seeds(found)
         interval, bound = average.interval, "" if average.oracle_exact else " (bound)"
         table.add_row(
-            name,
+            escape(name),
             f"{interval.mean:.3g}",
             f"{interval.low:.3g} to {interval.high:.3g}" if interval.n > 1 else "one seed",
             "" if average.oracle is None else f"{average.oracle:.3g}{bound}",
@@ -95,3 +98,17 @@ def _show(records: list[dict[str, Any]], title: str) -> None:
             *(f"{average.curve[i]:.3g}" if len(average.curve) > i else "" for i in (0, 4)),
         )
     Console().print(table)
+    if first["mixed_teams"]:
+        print("Whole teams of one partner come first, with their mean; teams of several partners stand below it.")
+    if (seats := _describe_seats(records)) is not None:
+        print(seats)
+
+
+def _describe_seats(records: list[dict[str, Any]]) -> str | None:
+    """The mean return of every seat over seeds and partners, where seats have rewards of their own."""
+    every = [cell["seat_returns"] for record in records for cell in record["partners"].values()]
+    if every[0] is None:
+        return None
+    means = [sum(values) / len(values) for values in zip(*every, strict=True)]
+    words = ", ".join(f"{mean:.3g} in seat {seat}" for seat, mean in enumerate(means))
+    return f"Mean return by seat: {words}; the agent sits in seat {records[0]['seat']}."

@@ -3,14 +3,15 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tyro
 
 from coverset.cli.options import read_options
 
 DESCRIPTION = """Write one step of an agent, or of one member of a population, weights included, as a file that runs
-with jax and flatbuffers alone. It maps (key, observation, reward, done, memory) to (action, memory);
-docs/how-to/export.md shows how to call it.
+with jax and flatbuffers alone. It maps (key, observation, reward, done, memory) to (action, memory), and also reads the
+legal actions and the seat where the game needs them; docs/how-to/export.md shows how to call it.
 
 Examples:
   coverset export runs/matrix-lbrdiv-fast/seed-0/rl2 --out matrix-agent.zip
@@ -47,5 +48,11 @@ def main(arguments: list[str]) -> int:
     if command.json:
         print(json.dumps({"file": str(path), "bytes": path.stat().st_size, "about": about}))
     else:
-        print(f"{path}: seat {about['seat']} of {about['env']}, {path.stat().st_size / 1024:.0f} KB")
+        print(f"{path}: {_describe_seats(about)} of {about['env']}, {path.stat().st_size / 1024:.0f} KB")
     return 0
+
+
+def _describe_seats(about: dict[str, Any]) -> str:
+    """Such as `seat 0`; a teammate in a game of more than two players plays all seats but the ego's."""
+    last = about["num_seats"] - 1
+    return f"seats 1 to {last}" if "seat" in about.get("further_inputs", ()) else f"seat {about['seat']}"

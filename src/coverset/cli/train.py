@@ -44,7 +44,7 @@ class Train(TrustOptions):
     """The pool: teammates, best-responses, other-seeds, heuristics, a heuristic's name, paths of runs and agents, or
     module:function."""
     seat: int = 0
-    """The agent's seat, 0 or 1."""
+    """The agent's seat; partners take all others. Beyond two players it must be 0 unless seats are alike."""
     resume: bool = False
     """Go on with training that was stopped or killed, and skip agents that are done."""
     log: tuple[str, ...] = ()

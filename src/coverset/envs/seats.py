@@ -5,7 +5,7 @@ several: in games of two players nothing is added to what two players need.
 """
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -154,6 +154,11 @@ def is_masked(environment: Environment) -> bool:
     """Whether some actions may be illegal."""
     key = jax.random.key(0)
     return jax.eval_shape(lambda: action_mask(environment, environment.reset(key))) is not None
+
+
+def describe_seats(environment: Environment) -> dict[str, Any]:
+    """What a file of policies records of the game's seats, so that the policies can be used without the game."""
+    return {"num_seats": environment.num_seats, "masked": is_masked(environment)}
 
 
 @lru_cache(maxsize=256)

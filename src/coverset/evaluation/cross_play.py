@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from coverset.envs.base import Environment
+from coverset.envs.seats import has_common_reward
 from coverset.learning.constraints import constraint_slack
 from coverset.learning.rollout import Episode, play_trial
 from coverset.policies.stacked import count_members
@@ -46,8 +47,11 @@ def cross_play(
     trials: int,
     episodes: int = 1,
     discount: float = 1.0,
+    ego: int = 0,
 ) -> Episode:
     """Play every policy of `first` in seat 0 with every policy of `second` in seat 1.
+
+    In games of three or more players, policies of `first` take the ego's seat and those of `second` all others.
 
     Args:
       key: random key.
@@ -57,20 +61,30 @@ def cross_play(
       trials: independent trials of each pair.
       episodes: episodes per trial, across which memories are kept.
       discount: gamma of `discounted_returns`.
+      ego: the seat whose returns count.
     Returns:
       An `Episode` whose fields have leading axes [P, Q, trials, episodes].
     """
     pairs = (count_members(first), count_members(second))
     keys = jax.random.split(key, (*pairs, trials))
-    return _cross_play(keys, environment, first, second, episodes, discount)
+    return _cross_play(keys, environment, first, second, episodes, discount, ego)
 
 
 @eqx.filter_jit
-def _cross_play(keys, environment: Environment, first: Policy, second: Policy, episodes: int, discount: float):
-    trial = partial(play_trial, episodes=episodes, discount=discount)
+def _cross_play(
+    keys, environment: Environment, first: Policy, second: Policy, episodes: int, discount: float, ego: int
+) -> Episode:
+    trial = partial(play_trial, episodes=episodes, discount=discount, ego=ego)
     over_trials = eqx.filter_vmap(lambda key, p, q: trial(key, environment, (p, q)), in_axes=(0, None, None))
     over_second = eqx.filter_vmap(over_trials, in_axes=(0, None, eqx.if_array(0)))
     return eqx.filter_vmap(over_second, in_axes=(0, eqx.if_array(0), None))(keys, first, second)
+
+
+def mean_seat_returns(environment: Environment, played: Episode) -> list | None:
+    """Mean return of every seat, [P, Q, seats], for a record; None where all seats share one reward."""
+    if has_common_reward(environment):
+        return None
+    return round_floats(np.asarray(played.seat_returns, np.float64).mean(axis=(2, 3)))
 
 
 def constraint_gaps(pair_returns: Float[np.ndarray, "K K"], margin: float) -> Float[np.ndarray, "2 K K"]:

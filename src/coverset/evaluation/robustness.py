@@ -1,11 +1,13 @@
 """Robustness of one agent: returns in trials with held-out partners, compared with oracles.
 
 Returns are undiscounted, reported raw and as fractions of the oracle, never clipped: a fraction may exceed 1 by chance.
+In games of three or more players a partner takes all seats but the agent's; mixed teams, in which several partners play
+together, are measured apart from these whole ones.
 """
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import equinox as eqx
@@ -16,12 +18,12 @@ from jaxtyping import Array, Float, Key
 
 from coverset.checks import check_at_least
 from coverset.envs.base import Environment
-from coverset.envs.extensions import heuristics
 from coverset.envs.extensions import oracles as oracles_of
 from coverset.envs.oracle import Oracle
-from coverset.envs.seats import check_ego_seat
-from coverset.learning.rollout import play_trial
+from coverset.envs.seats import check_ego_seat, has_common_reward
+from coverset.learning.rollout import Episode, play_trial
 from coverset.policies.stacked import group_alike
+from coverset.policies.third_party import checked_heuristics
 from coverset.policy import Policy
 from coverset.runs.storage import round_floats
 from coverset.types import PRNGKey
@@ -39,19 +41,26 @@ class RobustnessRecord:
     returns: Mapping[str, Float[np.ndarray, "trials episodes"]]
     oracles: Mapping[str, Oracle]
     """By partner name, where known."""
+    mixed_returns: Mapping[str, Float[np.ndarray, "trials episodes"]] = field(default_factory=dict)
+    """The same with mixed teams, by names such as `A + B`; empty in games of two players."""
+    seat_returns: Mapping[str, Float[np.ndarray, "seats"]] = field(default_factory=dict)
+    """Mean return of every seat, by partner and mixed team; empty where all seats share one reward."""
 
     def mean_return(self, partner: str) -> float:
         """Return the mean over all trials and their episodes."""
-        return float(self.returns[partner].mean())
+        return float(self._played(partner).mean())
 
     def standard_error(self, partner: str) -> float | None:
         """Return the standard error of the mean over trials, whose episodes share a memory; None for one trial."""
-        by_trial = self.returns[partner].mean(axis=1)
+        by_trial = self._played(partner).mean(axis=1)
         return float(by_trial.std(ddof=1) / len(by_trial) ** 0.5) if len(by_trial) > 1 else None
 
     def curve(self, partner: str) -> Float[np.ndarray, "episodes"]:
         """Return the mean return by episode of a trial, which shows adaptation to the partner."""
-        return self.returns[partner].mean(axis=0)
+        return self._played(partner).mean(axis=0)
+
+    def _played(self, name: str) -> Float[np.ndarray, "trials episodes"]:
+        return self.returns[name] if name in self.returns else self.mixed_returns[name]
 
     def oracle_fraction(self, partner: str) -> float | None:
         """Return mean return / oracle; None without a positive oracle.
@@ -64,7 +73,8 @@ class RobustnessRecord:
     def to_json(self) -> dict[str, Any]:
         """Return results per partner and averaged, weighted equally: `mean_return` and `curve` over all partners,
         `oracle_fraction` over those that have one (`oracle_partners` of them, None if there are none). `oracle_exact`
-        is False if any of these oracles is only an upper bound, so that the fraction understates the agent.
+        is False if any of these oracles is only an upper bound, so that the fraction understates the agent. Mixed teams
+        count in `mixed_mean_return` alone.
         """
         fractions = {name: f for name in self.returns if (f := self.oracle_fraction(name)) is not None}
         trials, episodes = next(iter(self.returns.values())).shape
@@ -78,18 +88,29 @@ class RobustnessRecord:
             "oracle_exact": all(self.oracles[name].exact for name in fractions) if fractions else None,
             "curve": round_floats(np.mean([self.curve(partner) for partner in self.returns], axis=0)),
             "partners": {partner: self._partner_json(partner) for partner in self.returns},
+            "mixed_mean_return": round_floats(np.mean([*map(self.mean_return, self.mixed_returns)]))
+            if self.mixed_returns
+            else None,
+            "mixed_teams": {team: self._team_json(team) for team in self.mixed_returns},
+        }
+
+    def _team_json(self, team: str) -> dict[str, Any]:
+        seats = self.seat_returns.get(team)
+        return {
+            "mean_return": round_floats(self.mean_return(team)),
+            "standard_error": _round_or_none(self.standard_error(team)),
+            "seat_returns": None if seats is None else round_floats(seats),
+            "curve": round_floats(self.curve(team)),
         }
 
     def _partner_json(self, partner: str) -> dict[str, Any]:
         oracle = self.oracles.get(partner)
         return {
-            "mean_return": round_floats(self.mean_return(partner)),
-            "standard_error": _round_or_none(self.standard_error(partner)),
+            **self._team_json(partner),
             "oracle": round_floats(oracle.value) if oracle else None,
             "oracle_exact": oracle.exact if oracle else None,
             "full_information": round_floats(oracle.full_information) if oracle else None,
             "oracle_fraction": _round_or_none(self.oracle_fraction(partner)),
-            "curve": round_floats(self.curve(partner)),
         }
 
 
@@ -107,11 +128,13 @@ def evaluate_agent(
     oracles: Mapping[str, Oracle] | None = None,
     trials: int,
     episodes: int = EPISODES,
+    mixed_teams: bool = True,
     rotate_seats: bool = False,
 ) -> RobustnessRecord:
     """Play `trials` trials of `episodes` episodes with each partner; the agent's memory lasts for a trial.
 
-    Random draws with a partner depend only on `key` and the partner's name, not on the other partners.
+    In games of three or more players it also plays with mixed teams (`mix_teams`). Random draws with a partner depend
+    only on `key` and the partner's name, not on the other partners.
 
     Args:
       key: random key.
@@ -122,6 +145,7 @@ def evaluate_agent(
       oracles: by name; by default those of the heuristics, and none for other partners.
       trials: trials with each partner.
       episodes: episodes per trial.
+      mixed_teams: whether it also plays with mixed teams.
       rotate_seats: whether the agent takes another seat in each trial, which alike seats allow. Returns then have the
         same distribution in all of them, unless a game or a policy is wrong about its seats.
     """
@@ -131,51 +155,73 @@ def evaluate_agent(
     check_at_least("trials", trials, 1)
     check_at_least("episodes", episodes, 1)
     if partners is None:
-        partners, oracles = heuristics(environment), oracles_of(environment, seat) if oracles is None else oracles
+        partners = checked_heuristics(environment)
+        oracles = oracles_of(environment, seat) if oracles is None else oracles
     if not partners:
         raise ValueError(
             "partners must name at least one policy (by default the environment's heuristics, "
             f"if it has any), got none for {type(environment).__name__}."
         )
-    returns = {}
-    for names in group_alike(partners):
-        stacked = _stack_policies([partners[name] for name in names])
+    mixed = mix_teams(partners, environment.num_seats - 1) if mixed_teams else {}
+    teams = {name: (partner,) for name, partner in partners.items()} | mixed
+    returns, by_seat = {}, {}
+    for names in group_alike(teams):
+        stacked = _stack_teams([teams[name] for name in names])
         keys = jnp.stack([jax.random.split(_partner_key(key, name), trials) for name in names])
-        played = _play_seats(keys, environment, policy, stacked, seat, episodes, rotate=rotate_seats)
+        played, of_seats = _play_seats(keys, environment, policy, stacked, seat, episodes, rotate=rotate_seats)
         returns |= dict(zip(names, played, strict=True))
+        if not has_common_reward(environment):
+            by_seat |= dict(zip(names, of_seats.mean(axis=(1, 2)), strict=True))
     known = {name: oracle for name, oracle in (oracles or {}).items() if name in partners}
-    return RobustnessRecord(seat, {name: returns[name] for name in partners}, known)
+    whole, together = ({name: returns[name] for name in some} for some in (partners, mixed))
+    return RobustnessRecord(seat, whole, known, together, by_seat)
+
+
+def count_mixed_teams(partners: int, seats: int) -> int:
+    """One for each partner, where there are two seats and two partners."""
+    return partners if min(seats, partners) > 1 else 0
+
+
+def mix_teams(partners: Mapping[str, Policy], seats: int) -> dict[str, tuple[Policy, ...]]:
+    """One mixed team for each partner, by names such as `A + B`: it plays in the first seat after the agent's, and
+    those that follow it in order, counted on from the last to the first, take the other seats.
+    """
+    names = [*partners]
+    starts = range(count_mixed_teams(len(names), seats))
+    orders = [[names[(first + seat) % len(names)] for seat in range(seats)] for first in starts]
+    return {" + ".join(order): tuple(partners[name] for name in order) for order in orders}
 
 
 def _partner_key(key: PRNGKey, name: str) -> PRNGKey:
     return jax.random.fold_in(key, zlib.crc32(name.encode()))
 
 
-def _stack_policies(family: list[Policy]) -> Policy:
-    """Stack arrays on a leading axis; everything else is equal in all policies."""
-    arrays = [eqx.filter(partner, eqx.is_array) for partner in family]
+def _stack_teams(family: list[tuple[Policy, ...]]) -> tuple[Policy, ...]:
+    """Stack arrays on a leading axis; everything else is equal in all teams."""
+    arrays = [eqx.filter(team, eqx.is_array) for team in family]
     return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), family[0])
 
 
 def _play_seats(
-    keys: Key[Array, "partners trials"],
+    keys: Key[Array, "teams trials"],
     environment: Environment,
     agent: Policy,
-    partners: Policy,
+    teams: tuple[Policy, ...],
     seat: int,
     episodes: int,
     *,
     rotate: bool,
-) -> Float[np.ndarray, "partners trials episodes"]:
-    """All trials with the agent in one seat; with `rotate`, trial t in the t-th seat counted on from it."""
-    if not rotate:
-        return np.asarray(_play(keys, environment, agent, partners, seat, episodes))
-    seats, trials = environment.num_seats, keys.shape[1]
+) -> tuple[Float[np.ndarray, "teams trials episodes"], Float[np.ndarray, "teams trials episodes seats"]]:
+    """The agent's returns and those of all seats; with `rotate`, trial t has the agent in the t-th seat from `seat`."""
+    seats = environment.num_seats
     returns = np.zeros((*keys.shape, episodes), np.float32)
-    for turn in range(min(seats, trials)):
-        taken = (seat + turn) % seats
-        returns[:, turn::seats] = _play(keys[:, turn::seats], environment, agent, partners, taken, episodes)
-    return returns
+    by_seat = np.zeros((*returns.shape, seats), np.float32)
+    turns = min(seats, keys.shape[1]) if rotate else 1
+    for turn in range(turns):
+        chosen = np.s_[:, turn::turns]
+        played = _play(keys[chosen], environment, agent, teams, (seat + turn) % seats, episodes)
+        returns[chosen], by_seat[chosen] = played.returns, played.seat_returns
+    return returns, by_seat
 
 
 @eqx.filter_jit
@@ -183,13 +229,15 @@ def _play(
     keys: Key[Array, "partners trials"],
     environment: Environment,
     agent: Policy,
-    partners: Policy,
+    teams: tuple[Policy, ...],
     seat: int,
     episodes: int,
-) -> Float[Array, "partners trials episodes"]:
-    def trial(key, partner):
-        policies = (partner, agent) if seat == 1 and environment.num_seats == 2 else (agent, partner)
-        return play_trial(key, environment, policies, episodes=episodes, ego=seat).returns
+) -> Episode:
+    """Fields have leading axes [teams, trials, episodes]."""
+
+    def trial(key, team):
+        policies = (*team, agent) if seat == 1 and environment.num_seats == 2 else (agent, *team)
+        return play_trial(key, environment, policies, episodes=episodes, ego=seat)
 
     over_trials = eqx.filter_vmap(trial, in_axes=(0, None))
-    return eqx.filter_vmap(over_trials, in_axes=(0, eqx.if_array(0)))(keys, partners)
+    return eqx.filter_vmap(over_trials, in_axes=(0, eqx.if_array(0)))(keys, teams)

@@ -33,7 +33,7 @@ class PartnerAverage:
 
 def average_over_seeds(cells: Sequence[dict[str, Any]]) -> PartnerAverage:
     """Average the results of each seed's agent with one partner, as in `evaluation.json`."""
-    fractions = [cell["oracle_fraction"] for cell in cells if cell["oracle_fraction"] is not None]
+    fractions = [fraction for cell in cells if (fraction := cell.get("oracle_fraction")) is not None]
     return PartnerAverage(
         interval=student_interval([cell["mean_return"] for cell in cells]),
         oracle=cells[0].get("oracle"),

@@ -14,6 +14,7 @@ from coverset.evaluation.cross_play import (
     cross_play,
     label_gaps,
     limit_trials,
+    mean_seat_returns,
 )
 from coverset.evaluation.kinds import describe_kinds
 from coverset.policies.population import Population
@@ -30,7 +31,8 @@ def measure_population(
     """Play `TRIALS` episodes of every pair, fewer in long games, and return the fields of a summary.
 
     `cross_play` is undiscounted; the constraints use discounted returns, as in the paper. In every matrix, rows are
-    best responses and columns teammates.
+    best responses and columns teammates. Returns are those of the best response, in seat 0; `seat_returns` has those of
+    all seats, where seats have rewards of their own.
 
     Args:
       key: random key.
@@ -57,6 +59,7 @@ def measure_population(
         "episodes_per_pair": trials,
         "cross_play": round_floats(returns.mean(axis=-1)),
         "cross_play_standard_error": round_floats(returns.std(axis=-1, ddof=1) / trials**0.5),
+        "seat_returns": mean_seat_returns(environment, played),
         "cross_play_seats_swapped": _measure_swapped_seats(swapped_key, environment, population, trials),
         "discounted_cross_play": round_floats(pair_returns),
         "margin": margin,
@@ -80,5 +83,5 @@ def _measure_swapped_seats(key: PRNGKey, environment: Environment, population: P
     """Return the cross-play matrix with teammates in seat 0; None unless two players may change seats."""
     if not environment.seats_alike or environment.num_seats > 2:
         return None
-    played = cross_play(key, environment, population.teammates, population.best_responses, trials=trials)
+    played = cross_play(key, environment, population.teammates, population.best_responses, trials=trials, ego=1)
     return round_floats(np.asarray(played.returns)[..., 0].mean(axis=-1).T)

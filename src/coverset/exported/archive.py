@@ -1,9 +1,11 @@
 """The zip files of exported agents: their entries and size limits.
 
-    about.json             environment, seat and shapes of the agent
+    about.json             environment, seat and shapes of the agent, and what its step reads beside the usual
     memory.0.npy, ...      arrays of the memory at the start of a trial
-    step.bin               (key, observation, reward, done, memory) -> (action, memory)
+    step.bin               (key, observation, reward, done, legal, seat, memory) -> (action, memory)
     steps.bin              the same for a batch of agents: every array has a leading axis
+
+`legal` and `seat` are there only where `about.json` names them under `further_inputs`.
 
 Reading checks the size of every entry before unpacking it, and runs nothing.
 """
@@ -13,7 +15,7 @@ import json
 import re
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,6 +41,36 @@ MAX_DEPTH = 16
 """Nesting levels of `env_parameters`."""
 NUMBERS = "biuf"
 """Dtype kinds that memory may have: Booleans, integers and floats."""
+
+FURTHER = {"legal": "which actions are legal", "seat": "which seat it plays"}
+"""What a step may read beside the usual arguments, in this order."""
+
+
+class Inputs(NamedTuple):
+    """What one step of an exported agent reads."""
+
+    observation_size: int
+    num_actions: int
+    legal: bool = False
+    """Whether it is told the legal actions, Booleans [num_actions]."""
+    seat: bool = False
+    """Whether it plays several seats and is told which: an int32, counted on from 1 behind the ego's."""
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """Names of the arguments between `done` and `memory`."""
+        return tuple(name for name in FURTHER if getattr(self, name))
+
+    def describe(self) -> dict[str, Any]:
+        """The fields of `about.json`."""
+        sizes = {"observation_size": self.observation_size, "num_actions": self.num_actions}
+        return {**sizes, **({"further_inputs": list(self.further)} if self.further else {})}
+
+
+def read_inputs(about: dict[str, Any]) -> Inputs:
+    """The inputs that a checked `about.json` describes."""
+    further = dict.fromkeys(about.get("further_inputs", ()), True)
+    return Inputs(about["observation_size"], about["num_actions"], **further)
 
 
 def pack(parts: dict[str, bytes], memory: tuple[np.ndarray, ...], about: dict[str, Any]) -> bytes:
@@ -134,14 +166,22 @@ def _check_about(about: Any) -> dict[str, Any]:
     for name in ("observation_size", "num_actions"):
         if type(size := about.get(name)) is not int or not 1 <= size <= MAX_SIZE:
             raise _InvalidArchive(f"must give {name} in about.json from 1 to {MAX_SIZE}, got {_shorten(size)}")
-    optional = {"seat": int, "seed": int, "learner": str, "role": str, "member": int}
+    optional = {"seat": int, "num_seats": int, "seed": int, "learner": str, "role": str, "member": int}
     for name, kind in optional.items():
         if name in about and type(about[name]) is not kind:
             raise _InvalidArchive(f"must give {name} in about.json as {kind.__name__}, got {_shorten(about[name])}")
+    if not _is_further(about.get("further_inputs", [])):
+        known, got = " and ".join(FURTHER), _shorten(about["further_inputs"])
+        raise _InvalidArchive(f"must give further_inputs in about.json as a list of {known}, got {got}")
     if _depth(about["env_parameters"]) > MAX_DEPTH:
         raise _InvalidArchive(f"has env_parameters in about.json of more than {MAX_DEPTH} levels")
-    known = ("format", "env", "env_parameters", "observation_size", "num_actions", *optional)
+    known = ("format", "env", "env_parameters", "observation_size", "num_actions", "further_inputs", *optional)
     return {name: about[name] for name in known if name in about}
+
+
+def _is_further(names: Any) -> bool:
+    """Whether these are names of further inputs, each once and in order."""
+    return isinstance(names, list) and names == [name for name in FURTHER if name in names]
 
 
 def _shorten(value: Any) -> str:

@@ -3,7 +3,8 @@
 `coverset.exported.archive` lists the entries of the file, `coverset.pipeline.export` writes agents and members of
 populations. The programs come from `jax.export` and run with jax and flatbuffers alone; see
 docs/how-to/export.md for an example. `done` means that the previous step ended an episode. At the first step with a
-partner, memory is the initial memory, and `done` and `reward` are ignored. Memory is a tuple of arrays.
+partner, memory is the initial memory, and `done` and `reward` are ignored. Memory is a tuple of arrays. In a game with
+illegal actions a step also takes the legal ones, and in a policy that plays several seats, its present seat.
 
 Reading a file runs nothing from it. Only the program is taken from the container that jax.export writes: argument
 types, platforms and effects are always those of a step. `coverset.exported.sandbox` parses, checks and rewrites the
@@ -33,8 +34,9 @@ from jaxtyping import Array, Int
 from coverset.adhoc.saved import load_agent_policy
 from coverset.checks import check_between, describe_exception
 from coverset.envs import registry
+from coverset.envs.seats import is_masked, sides
 from coverset.exported import programs
-from coverset.exported.archive import PROGRAMS, pack, read_archive
+from coverset.exported.archive import FURTHER, PROGRAMS, Inputs, pack, read_archive, read_inputs
 from coverset.exported.sandbox import Signature, clean_programs
 from coverset.policies.compatibility import check_policy
 from coverset.policies.population import FORMAT as POPULATION_FORMAT
@@ -46,6 +48,8 @@ from coverset.types import Percept, PRNGKey, PyTree
 PLATFORMS = ("cpu", "cuda", "tpu")
 MAX_CACHED_BYTES = 96 << 20
 """Estimated size of jax's caches, which keep every program that was called, at which they are cleared."""
+EGO_SEAT = 0
+"""What the ego's policy is told of its seat in games of three or more players."""
 CACHED_BYTES_PER_SHAPE = 3 << 20
 """Measured size of what they keep for each shape of arguments: traces and lowered modules."""
 
@@ -58,7 +62,7 @@ def export_policy(
     Args:
       policy: the policy of one seat; it must be fully compiled, without callbacks to Python.
       env: the environment that it plays, as for `make`.
-      seat: its seat, 0 or 1.
+      seat: its seat, 0 for the ego's or 1 for the other; in games of more players 1 stands for all other seats.
       path: the file, such as `mine.zip`.
       env_parameters: parameters of the environment.
     Returns:
@@ -69,41 +73,41 @@ def export_policy(
     environment = registry.make(env, **(env_parameters or {}))
     check_policy("policy", policy, environment, seat=seat)
     parameters = registry.parameters_to_record(env, environment, env_parameters or {})
-    about = {"env": env, "env_parameters": to_jsonable(parameters), "seat": seat}
-    return write_exported(
-        "path", Path(path), policy, (environment.observation_size, environment.num_actions[seat]), about
-    )
+    side, seats = sides(environment)[seat], environment.num_seats
+    inputs = Inputs(side.observation_size, side.num_actions, legal=is_masked(environment), seat=side.num_seats > 1)
+    about = {"env": env, "env_parameters": to_jsonable(parameters), "seat": seat, "num_seats": seats}
+    return write_exported("path", Path(path), policy, inputs, about)
 
 
-def write_exported(name: str, target: Path, policy: Policy, shape: tuple[int, int], about: dict[str, Any]) -> Path:
+def write_exported(name: str, target: Path, policy: Policy, inputs: Inputs, about: dict[str, Any]) -> Path:
     """Write a policy and what it is for.
 
     Args:
       name: what the caller calls `target`, for messages.
       target: the file.
       policy: what acts.
-      shape: how many numbers it reads, and among how many actions it chooses.
-      about: environment, parameters and seat that it is for, and whatever else is to be kept.
+      inputs: what one step reads.
+      about: environment, parameters and seat that it is for, number of seats, and whatever else is to be kept.
     """
     if target.is_dir():
         raise ValueError(f"{name} must be a file, but {target} is a directory.")
-    shapes = {"observation_size": shape[0], "num_actions": shape[1]}
     start, structure = _flatten_memory(policy)
-    parts = _export_programs(policy, shape[0], start, structure)
-    write_bytes(target, pack(parts, tuple(np.asarray(leaf, order="C") for leaf in start), {**shapes, **about}))
+    step = partial(_step, policy, structure, inputs, EGO_SEAT if about["num_seats"] > 2 else None)
+    parts = _export_programs(step, inputs, start)
+    memory = tuple(np.asarray(leaf, order="C") for leaf in start)
+    write_bytes(target, pack(parts, memory, {**inputs.describe(), **about}))
     return target
 
 
-def _export_programs(policy: Policy, size: int, start: tuple, structure: Any) -> dict[str, bytes]:
-    """The serialized programs of a policy with observations of this size."""
-    step = partial(_step, policy, structure)
-    one, many = _arguments((), size, start), _arguments(_symbolic_batch(), size, start)
+def _export_programs(step: Callable[..., Any], inputs: Inputs, start: tuple) -> dict[str, bytes]:
+    """The serialized programs of a step with these inputs."""
+    one, many = _arguments((), inputs, start), _arguments(_symbolic_batch(), inputs, start)
     with _omit_source_locations():
         made = {"step.bin": _export_program(step, one), "steps.bin": _export_program(jax.vmap(step), many)}
     try:
         for program in made.values():
             programs.check_module(programs.read_module(program.mlir_module_serialized))
-        _check_for_batch(made["steps.bin"], _arguments((1,), size, start), 1)
+        _check_for_batch(made["steps.bin"], _arguments((1,), inputs, start), 1)
     except programs.ProgramRefused as error:
         raise ValueError(f"policy cannot be exported: its step {error}.") from error
     return {name: bytes(program.serialize()) for name, program in made.items()}
@@ -144,21 +148,49 @@ def _flatten_memory(policy: Policy) -> tuple[tuple[Array, ...], Any]:
 
 
 def _step(
-    policy: Policy, structure: Any, key: PRNGKey, observation: Array, reward: Array, done: Array, memory: tuple
+    policy: Policy,
+    structure: Any,
+    inputs: Inputs,
+    own_seat: int | None,
+    key: PRNGKey,
+    observation: Array,
+    reward: Array,
+    done: Array,
+    *rest: Any,
 ) -> tuple[Array, tuple]:
-    """One step with plain arrays as arguments; `reward` and `done` are ignored at the first step."""
-    started, *leaves = memory
-    percept = Percept(observation, jnp.where(started, reward, 0.0), done | ~started)
+    """One step with plain arrays as arguments; `reward` and `done` are ignored at the first step.
+
+    Args:
+      policy: what acts.
+      structure: of its memory.
+      inputs: what a step reads.
+      own_seat: what the policy is told of its seat where that is no argument.
+      key: of the random numbers.
+      observation: as in `Percept`.
+      reward: of the step before.
+      done: whether that step ended an episode.
+      *rest: further arguments, as `inputs` names them, and the memory.
+    """
+    *further, (started, *leaves) = rest
+    given = dict(zip(inputs.further, further, strict=True))
+    seat = given.get("seat", None if own_seat is None else jnp.int32(own_seat))
+    percept = Percept(observation, jnp.where(started, reward, 0.0), done | ~started, given.get("legal"), seat)
     action, after = policy.act(key, percept, jax.tree.unflatten(structure, leaves))
     return jnp.asarray(action, jnp.int32), (jnp.bool_(True), *jax.tree.leaves(after))
 
 
-def _arguments(batch: tuple, observation_size: int, memory: tuple) -> tuple:
+def _arguments(batch: tuple, inputs: Inputs, memory: tuple) -> tuple:
     """Shapes of the arguments of a step, each with the leading axes `batch`."""
-    key = jax.eval_shape(lambda: jax.random.key(0))
-    like = [key, jax.ShapeDtypeStruct((observation_size,), jnp.float32), jnp.float32(0.0), jnp.bool_(False)]
+    further = {"legal": jax.ShapeDtypeStruct((inputs.num_actions,), jnp.bool_), "seat": jnp.int32(0)}
+    like = [
+        jax.eval_shape(lambda: jax.random.key(0)),
+        jax.ShapeDtypeStruct((inputs.observation_size,), jnp.float32),
+        jnp.float32(0.0),
+        jnp.bool_(False),
+        *(further[name] for name in inputs.further),
+    ]
     batched = [jax.ShapeDtypeStruct((*batch, *x.shape), x.dtype) for x in (*like, *memory)]
-    return (*batched[:4], tuple(batched[4:]))
+    return (*batched[: len(like)], tuple(batched[len(like) :]))
 
 
 class Programs:
@@ -181,9 +213,18 @@ class ExportedPolicy(Policy):
     start: tuple[Array, ...]
     """Memory at the start of a trial."""
     programs: Programs = eqx.field(static=True)
-    observation_size: int = eqx.field(static=True)
-    num_actions: int = eqx.field(static=True)
+    inputs: Inputs = eqx.field(static=True)
     description: str = eqx.field(static=True)
+
+    @property
+    def observation_size(self) -> int:
+        """How many numbers the policy reads."""
+        return self.inputs.observation_size
+
+    @property
+    def num_actions(self) -> int:
+        """Among how many actions it chooses."""
+        return self.inputs.num_actions
 
     @property
     def about(self) -> dict[str, Any]:
@@ -194,7 +235,11 @@ class ExportedPolicy(Policy):
         return self.start
 
     def act(self, key: PRNGKey, percept: Percept, memory: PyTree) -> tuple[Int[Array, ""], PyTree]:
-        seen = (percept.observation, percept.reward, percept.first)
+        further = [getattr(percept, name) for name in self.inputs.further]
+        for name, given in zip(self.inputs.further, further, strict=True):
+            if given is None:
+                raise ValueError(f"this exported agent must be told {FURTHER[name]}: its percept has no {name}.")
+        seen = (percept.observation, percept.reward, percept.first, *further)
         one = jax.tree.map(lambda x: x[None], (key, *seen, memory))
         return jax.tree.map(lambda x: x[0], self.programs.step(*one))
 
@@ -209,11 +254,10 @@ def load_exported(path: str | Path) -> ExportedPolicy:
     path = Path(path)
     about, memory, parts = read_archive(path)
     start = tuple(jnp.asarray(leaf) for leaf in memory)
-    step = _merge_batch_axes(_load_step(path, parts, about["observation_size"], start))
+    inputs = read_inputs(about)
+    step = _merge_batch_axes(_load_step(path, parts, inputs, start))
     data = b"".join((*parts.values(), *(leaf.tobytes() for leaf in memory)))
-    return ExportedPolicy(
-        start, Programs(data, step), about["observation_size"], about["num_actions"], json.dumps(about)
-    )
+    return ExportedPolicy(start, Programs(data, step), inputs, json.dumps(about))
 
 
 class _CacheLimit:
@@ -236,24 +280,24 @@ class _CacheLimit:
 _cache_limit = _CacheLimit()
 
 
-def _load_step(path: Path, parts: dict[str, bytes], size: int, start: tuple[Array, ...]) -> Callable[..., Any]:
+def _load_step(path: Path, parts: dict[str, bytes], inputs: Inputs, start: tuple[Array, ...]) -> Callable[..., Any]:
     """The batched program as a function that checks the program's cost for each new batch size."""
     references = {
-        name: _reference_program(_arguments(batch, size, start))
+        name: _reference_program(_arguments(batch, inputs, start))
         for name, batch in zip(PROGRAMS, ((), _symbolic_batch()), strict=True)
     }
     try:
         modules = {name: _extract_module(name, part) for name, part in parts.items()}
-        cleaned = clean_programs(modules, {name: _signature(program) for name, program in references.items()})
+        cleaned = clean_programs(modules, {name: _signature(program, inputs) for name, program in references.items()})
     except programs.ProgramRefused as error:
         raise DamagedFile(f"{path}: {error}.") from error
-    _cache_limit.note(cleaned["steps.bin"], _arguments((), size, start))
+    _cache_limit.note(cleaned["steps.bin"], _arguments((), inputs, start))
     program = replace(references["steps.bin"], mlir_module_serialized=cleaned["steps.bin"])
 
     @cache
     def check(agents: int) -> None:
         try:
-            _check_for_batch(program, _arguments((agents,), size, start), agents)
+            _check_for_batch(program, _arguments((agents,), inputs, start), agents)
         except programs.ProgramRefused as error:
             raise DamagedFile(f"{path}: steps.bin {error}.") from error
 
@@ -279,14 +323,15 @@ def _extract_module(name: str, part: bytes) -> bytes:
 @lru_cache(maxsize=16)
 def _reference_program(shapes: tuple) -> export.Exported:
     """A trusted program with the signature of a step, whose container is used around programs from files."""
-    return _export_program(lambda key, observation, reward, done, memory: (reward.astype(jnp.int32), memory), shapes)
+    return _export_program(lambda key, observation, reward, *rest: (reward.astype(jnp.int32), rest[-1]), shapes)
 
 
-def _signature(program: export.Exported) -> Signature:
+def _signature(program: export.Exported, inputs: Inputs) -> Signature:
     """Names and types of a step's arguments and results."""
-    inputs, outputs = programs.signature(programs.read_module(program.mlir_module_serialized))
+    arguments, outputs = programs.signature(programs.read_module(program.mlir_module_serialized))
     memory = [f"memory[{number}]" for number in range(len(outputs) - 1)]
-    named = [*zip(("platform", "key", "observation", "reward", "done", *memory), inputs, strict=True)]
+    names = ("platform", "key", "observation", "reward", "done", *inputs.further, *memory)
+    named = [*zip(names, arguments, strict=True)]
     return named, [*zip(("action", *memory), outputs, strict=True)]
 
 

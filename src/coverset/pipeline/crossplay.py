@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from coverset.checks import check_at_least, check_between, check_one_of
 from coverset.envs import registry
-from coverset.evaluation.cross_play import cross_play, limit_episodes, limit_trials
+from coverset.evaluation.cross_play import cross_play, limit_episodes, limit_trials, mean_seat_returns
 from coverset.evaluation.robustness import EPISODES
 from coverset.evaluation.statistics import Interval, student_interval
 from coverset.partners import ROLES, Game, Group, Saved, check_is_no_path, find_group, read_saved
@@ -31,6 +31,10 @@ class CrossPlay:
     first: Group
     second: Group
     returns: Float[np.ndarray, "P Q trials episodes"]
+    """Of the first side."""
+    seat_returns: list | None = None
+    """Mean return of every seat, [P, Q, seats]; None where all share one reward."""
+    num_seats: int = 2
 
     @property
     def means(self) -> Float[np.ndarray, "P Q"]:
@@ -42,7 +46,9 @@ class CrossPlay:
         return student_interval(self.returns[row, column].mean(axis=-1).tolist())
 
     def to_json(self) -> dict[str, Any]:
-        """Rows are the policies of seat 0, columns those of seat 1; ends of intervals are null for a single trial."""
+        """Rows are the policies of seat 0, columns those of all other seats; ends of intervals are null for a single
+        trial, and so are the returns by seat where all seats share one reward.
+        """
         shape = self.means.shape
         intervals = [[self.interval(i, j).to_json() for j in range(shape[1])] for i in range(shape[0])]
         return {
@@ -54,6 +60,7 @@ class CrossPlay:
             "mean_returns": round_floats(self.means),
             "low": [[cell["low"] for cell in row] for row in intervals],
             "high": [[cell["high"] for cell in row] for row in intervals],
+            "seat_returns": self.seat_returns,
         }
 
 
@@ -68,7 +75,7 @@ def crossplay(
     episodes: int | None = None,
     seed: int = 0,
 ) -> CrossPlay:
-    """Play every policy of `first`, in seat 0, with every policy of `second`, in seat 1.
+    """Play every policy of `first`, in seat 0, with every policy of `second`, in seat 1 or in all other seats.
 
     Args:
       first: the directory of one seed of a generation run or its policies file; the directory or file of an agent, also
@@ -97,7 +104,8 @@ def crossplay(
         pairs = count_members(policies[0]) * count_members(policies[1])
         trials = limit_trials(TRIALS, episodes * game.environment.horizon, pairs=pairs)
     played = cross_play(jax.random.key(seed), game.environment, *policies, trials=trials, episodes=episodes)
-    return CrossPlay(game.known_as["env"], groups[0], groups[1], np.asarray(played.returns, np.float64))
+    returns, by_seat = np.asarray(played.returns, np.float64), mean_seat_returns(game.environment, played)
+    return CrossPlay(game.known_as["env"], groups[0], groups[1], returns, by_seat, game.environment.num_seats)
 
 
 def _read_path(name: str) -> Saved | None:

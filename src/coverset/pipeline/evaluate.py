@@ -1,7 +1,6 @@
 """Evaluation as a whole: every agent of a run with held-out partners, stored beside the agent."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from coverset.envs.extensions import best_response, heuristics
 from coverset.envs.oracle import Oracle
 from coverset.envs.seats import partner_seat
 from coverset.evaluation.cross_play import limit_episodes, limit_trials
-from coverset.evaluation.robustness import EPISODES, evaluate_agent
+from coverset.evaluation.robustness import EPISODES, count_mixed_teams, evaluate_agent
 from coverset.partners import (
     AGENT_FILE,
     HEURISTICS,
@@ -26,8 +25,8 @@ from coverset.partners import (
     read_run,
     seed_directories,
 )
-from coverset.policies.mixed_team import mix_teams
 from coverset.policies.stacked import count_members, take_member
+from coverset.policies.third_party import checked_heuristics
 from coverset.policy import Policy
 from coverset.runs.directory import AgentDirectory
 from coverset.runs.storage import write_json
@@ -64,7 +63,7 @@ def evaluate(
       rotate_seats: whether agents take another seat in each trial, in games whose seats are alike.
     Returns:
       One record per seed, as in `evaluation.json`, with mean return, oracle fraction, and the same for every partner;
-      the results with mixed teams are a record of their own, under `mixed_teams`.
+      those with mixed teams are under `mixed_teams`.
     """
     name = learner if isinstance(learner, str) else learner_name(learner)
     note_named(*([name] if ":" in name else []))
@@ -78,22 +77,20 @@ def evaluate(
         seat = about["seat"]
         held_out = _held_out(run, partners, seat=partner_seat(run.environment, seat))
         length = default_episodes(run.environment) if episodes is None else episodes
-        play = partial(
-            evaluate_agent,
+        record = evaluate_agent(
             jax.random.fold_in(jax.random.key(seed), HELD_OUT_STREAM),
             run.environment,
             policy,
             seat=seat,
+            partners=held_out,
+            oracles=_oracles(run, held_out, seat),
             trials=default_trials(run.environment, length, len(held_out)) if trials is None else trials,
             episodes=length,
+            mixed_teams=mixed_teams,
             rotate_seats=rotate_seats,
         )
-        record = play(partners=held_out, oracles=_oracles(run, held_out, seat)).to_json()
-        mixed = mix_teams(held_out, run.environment.num_seats - 1) if mixed_teams else {}
-        if mixed:
-            record["mixed_teams"] = play(partners=mixed).to_json()
         found = {"seed": seed, "env": about["env"], "method": run.config["method"], "learner": name}
-        records.append(found | record)
+        records.append(found | record.to_json())
         write_json(agent.with_name(EVALUATION_FILE), records[-1])
     return records
 
@@ -104,8 +101,9 @@ def default_episodes(environment: Environment) -> int:
 
 
 def default_trials(environment: Environment, episodes: int, partners: int) -> int:
-    """Trials with each partner if nobody says."""
-    return limit_trials(TRIALS, max(1, episodes) * environment.horizon, pairs=partners)
+    """Trials with each partner, and with each mixed team, if nobody says."""
+    teams = partners + count_mixed_teams(partners, environment.num_seats - 1)
+    return limit_trials(TRIALS, max(1, episodes) * environment.horizon, pairs=teams)
 
 
 def _oracles(run: GenerationRun, held_out: Mapping[str, Policy], seat: int) -> dict[str, Oracle]:
@@ -126,7 +124,7 @@ def _remedy(learner: str, directory: str | Path, place: Path) -> str:
 
 def _held_out(run: GenerationRun, names: Sequence[str], *, seat: int) -> dict[str, Policy]:
     """The partners that are named, or else the environment's heuristics, or else those of other seeds."""
-    known = heuristics(run.environment)
+    known = checked_heuristics(run.environment)
     if not names and not known and not other_seeds(run.path):
         raise ValueError(
             f"'{run.config['env']}' has no heuristics to evaluate with: generate more seeds into {run.path.parent}, or "

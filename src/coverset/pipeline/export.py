@@ -3,10 +3,12 @@
 from pathlib import Path
 
 from coverset.adhoc.saved import load_agent_policy
+from coverset.exported.archive import Inputs
 from coverset.exported.file import require_flatbuffers, write_exported
 from coverset.partners import AGENT_FILE, POLICIES_FILE, SEATS, find_member
 from coverset.policies.compatibility import policy_shape
 from coverset.policies.population import load_population
+from coverset.policies.saving import read_seats
 
 EXPORT_FILE = "agent.zip"
 KEPT = ("env", "env_parameters", "seat", "seed", "learner", "role", "member")
@@ -41,8 +43,10 @@ def export_agent(
         name = f"{title.replace(' ', '-')}.zip"
         about = {**about, "seat": SEATS[role], "role": role, "member": member}
     target = Path(out) if out is not None else file.parent / name
+    seats, masked = read_seats(file, about)
+    inputs = Inputs(*policy_shape(policy), legal=masked, seat=seats > 2 and role == "teammates")
     kept = {name: about[name] for name in KEPT if name in about}
-    return write_exported("out", target, policy, policy_shape(policy), kept)
+    return write_exported("out", target, policy, inputs, {**kept, "num_seats": seats})
 
 
 def _file(path: Path, name: str, content: str, command: str) -> Path:

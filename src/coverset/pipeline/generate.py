@@ -18,6 +18,7 @@ from coverset.checks import check_at_least
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.conformance import check_environment
+from coverset.envs.seats import describe_seats
 from coverset.evaluation.conventions import coverage_set
 from coverset.evaluation.summary import measure_population
 from coverset.loggers.base import find_loggers
@@ -257,6 +258,7 @@ class GenerationJob(Job):
 
         plan = self.plan
         about = {"env": plan.environment_name, "env_parameters": plan.env_parameters, "seed": seed}
+        about |= describe_seats(plan.environment)
         population = self.trainer.population(state)
         save_population(directory.policies_path, population, about)
         key = jax.random.fold_in(jax.random.key(seed), EVALUATION_STREAM)

@@ -21,8 +21,7 @@ from coverset.adhoc.registry import agent_folder, allow_learner, learner_name, l
 from coverset.adhoc.saved import save_agent
 from coverset.adhoc.trainer import AgentMetrics, AgentState, AgentTrainer, training_schedule
 from coverset.envs.base import Environment
-from coverset.envs.extensions import heuristics
-from coverset.envs.seats import check_ego_seat, partner_seat
+from coverset.envs.seats import check_ego_seat, describe_seats, partner_seat
 from coverset.evaluation.cross_play import cross_play, limit_episodes, limit_trials
 from coverset.loggers.base import find_loggers
 from coverset.partners import AGENT_FILE, GenerationRun, find_partners, read_run, seed_directories
@@ -39,6 +38,7 @@ from coverset.pipeline.loop import (
 )
 from coverset.policies.population import Population
 from coverset.policies.stacked import group_alike, stack
+from coverset.policies.third_party import checked_heuristics
 from coverset.policy import Policy
 from coverset.presets import resolve_training
 from coverset.runs.directory import AgentDirectory, RunDirectory, count_threads, versions
@@ -243,7 +243,7 @@ class AgentJob(Job):
         self.num_chunks = schedule.num_chunks
         self.steps_per_chunk = schedule.steps_per_chunk
         self.updates_per_chunk = schedule.updates_per_chunk
-        self.held_out = heuristics(plan.environment)
+        self.held_out = checked_heuristics(plan.environment)
         self.start, self.train_chunk = _programs(self.trainer)
 
     def init(self) -> AgentState:
@@ -272,15 +272,16 @@ class AgentJob(Job):
 
     def _mean_returns(self, key: PRNGKey, agents: Policy, partners: Policy) -> np.ndarray:
         """Mean returns by partner and agent."""
-        agents_first = self.plan.seat == 0 or self.plan.environment.num_seats > 2  # of several seats, all are alike
-        seats = (agents, partners) if agents_first else (partners, agents)
-        settings, horizon = self.plan.settings, self.plan.environment.horizon
+        environment, seat = self.plan.environment, self.plan.seat
+        swapped = environment.num_seats == 2 and seat == 1
+        sides = (partners, agents) if swapped else (agents, partners)
+        settings, horizon = self.plan.settings, environment.horizon
         episodes = limit_episodes(settings.episodes_per_trial, horizon)
         played_in_all = len(self.seeds) * len(self.held_out) * settings.evaluations
         trials = limit_trials(HELD_OUT_TRIALS, episodes * horizon, pairs=played_in_all)
-        played = cross_play(key, self.plan.environment, *seats, trials=trials, episodes=episodes)
+        played = cross_play(key, environment, *sides, trials=trials, episodes=episodes, ego=seat)
         means = np.asarray(played.returns).mean(axis=(2, 3))
-        return means.T if agents_first else means
+        return means if swapped else means.T
 
     def row(self, chunk: int, report: tuple[AgentMetrics, PyTree]) -> dict[str, Any]:
         metrics, measured = report
@@ -337,6 +338,7 @@ def _finish(
     """Write the agent, then its summary, which marks it as done."""
     parameters = directory.config()["env_parameters"]
     about = {"env": plan.environment_name, "env_parameters": parameters, "seat": plan.seat, "seed": seed}
+    about |= describe_seats(plan.environment)
     save_agent(directory.path / AGENT_FILE, policy, plan.learner, spec, about)
     summary = {
         "env": plan.environment_name,

@@ -82,6 +82,18 @@ def _fitting_tensor(path: Path, name: str, tensors: Mapping[str, np.ndarray], wa
     return jnp.asarray(found)
 
 
+def read_seats(path: Path, metadata: Mapping[str, Any]) -> tuple[int, bool]:
+    """How many seats the game of a file has, and whether it has illegal actions: what `describe_seats` gave.
+
+    Files from before games of more players and legal actions say neither.
+    """
+    known = {"num_seats": 2, "masked": False, **metadata}
+    check_fields(path, known, num_seats=int, masked=bool)
+    if known["num_seats"] < 2:
+        raise DamagedFile(f"{path} is damaged: num_seats must be at least 2, got {known['num_seats']}.")
+    return known["num_seats"], known["masked"]
+
+
 def network_record(kind: str, spec: NetworkSpec) -> dict[str, Any]:
     """What a file's metadata say of a network."""
     return {"kind": kind, **asdict(spec)}

@@ -18,13 +18,18 @@ def stack(policies: Sequence[Policy]) -> Policy:
         if jax.tree.structure(other) != jax.tree.structure(policies[0]):
             raise ValueError(
                 "heuristics that are played with together must be of one class and differ in arrays alone, "
-                f"got {type(policies[0]).__name__} and {type(other).__name__}: name them one by one."
+                f"got {_class_name(policies[0])} and {_class_name(other)}: name them one by one."
             )
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *policies)
 
 
-def group_alike(policies: Mapping[str, Policy]) -> list[list[str]]:
-    """Names of policies in groups whose members differ in arrays alone, so that each group can be stacked."""
+def _class_name(policy: Policy) -> str:
+    """The class of a policy, or of the one that it wraps in order to check it."""
+    return type(getattr(policy, "policy", policy)).__name__
+
+
+def group_alike(policies: Mapping[str, Policy | tuple[Policy, ...]]) -> list[list[str]]:
+    """Names of policies, or of teams, in groups whose members differ in arrays alone, so that each can be stacked."""
     groups: list[tuple[Any, list[str]]] = []
     for name, policy in policies.items():
         arrays, rest = eqx.partition(policy, eqx.is_array)

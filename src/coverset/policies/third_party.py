@@ -7,7 +7,7 @@ memory coverset keeps for each environment.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
@@ -16,10 +16,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.custom_batching import custom_vmap
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Int
 
 from coverset.checks import describe_exception
 from coverset.envs.base import Environment
+from coverset.envs.extensions import heuristics
 from coverset.envs.registry import call_named, import_named
 from coverset.envs.seats import is_masked, sides
 from coverset.policies.compatibility import check_action, check_policy, first_percept
@@ -65,13 +66,15 @@ class HostPolicy(Policy):
 class CheckedPolicy(Policy):
     """A third-party policy whose every action is checked.
 
-    `marker` gives it at least one array leaf, so that it can be stacked even if the policy holds no arrays.
+    `number` gives it at least one array leaf, so that it can be stacked even if the policy holds no arrays.
     """
 
     policy: Policy
-    marker: Float[Array, "*n"]
+    number: Int[Array, "*n"]
+    """Its place in `names`, so that policies of several names can be stacked."""
     num_actions: int = eqx.field(static=True)
-    name: str = eqx.field(static=True)
+    names: tuple[str, ...] = eqx.field(static=True)
+    """What messages call the policies, such as `partner 'mine:make'`."""
 
     def initial_memory(self) -> PyTree:
         return self.policy.initial_memory()
@@ -79,7 +82,7 @@ class CheckedPolicy(Policy):
     def act(self, key: PRNGKey, percept: Percept, memory: PyTree) -> tuple[Int[Array, ""], PyTree]:
         action, memory = self.policy.act(key, percept, memory)
         legal = legal_or_all(percept, self.num_actions)
-        return _check_actions(self.name, jnp.asarray(action, jnp.int32), legal), memory
+        return _check_actions(self.names, self.number, jnp.asarray(action, jnp.int32), legal), memory
 
 
 def legal_or_all(percept: Percept, num_actions: int) -> Bool[Array, "a"]:
@@ -87,37 +90,53 @@ def legal_or_all(percept: Percept, num_actions: int) -> Bool[Array, "a"]:
     return jnp.ones(num_actions, bool) if percept.legal is None else percept.legal
 
 
-def _check_actions(name: str, actions: Int[Array, "*n"], legal: Bool[Array, "*n a"]) -> Int[Array, "*n"]:
+def _check_actions(
+    names: tuple[str, ...], numbers: Int[Array, "*n"], actions: Int[Array, "*n"], legal: Bool[Array, "*n a"]
+) -> Int[Array, "*n"]:
     """Return the actions; raises ValueError if one is not legal. The host is called only in that case."""
     num_actions = legal.shape[-1]
 
-    def check_on_host(actions: np.ndarray, legal: np.ndarray) -> np.ndarray:
-        for action, allowed in zip(actions.flat, legal.reshape(-1, num_actions), strict=True):
-            check_action(f"partner '{name}'", int(action), num_actions, allowed)
+    def check_on_host(numbers: np.ndarray, actions: np.ndarray, legal: np.ndarray) -> np.ndarray:
+        for number, action, allowed in zip(numbers.flat, actions.flat, legal.reshape(-1, num_actions), strict=True):
+            check_action(names[number], int(action), num_actions, allowed)
         return actions
 
     @custom_vmap
-    def check(actions, legal):
+    def check(numbers, actions, legal):
         chosen = jnp.clip(actions, 0, num_actions - 1)
         allowed = jnp.take_along_axis(legal, chosen[..., None], axis=-1)[..., 0]
         wrong = jnp.any((actions != chosen) | ~allowed)
         call = partial(call_host, check_on_host, jax.ShapeDtypeStruct(actions.shape, actions.dtype))
-        return jax.lax.cond(wrong, call, lambda same, _: same, actions, legal)
+        return jax.lax.cond(wrong, call, lambda _, same, __: same, numbers, actions, legal)
 
     @check.def_vmap
-    def _(size, batched, actions, legal):
-        actions, legal = (
+    def _(size, batched, *given):
+        numbers, actions, legal = (
             x if is_batched else jnp.broadcast_to(x, (size, *x.shape))
-            for x, is_batched in zip((actions, legal), batched, strict=True)
+            for x, is_batched in zip(given, batched, strict=True)
         )
-        return check(actions, legal), True
+        return check(numbers, actions, legal), True
 
-    return check(actions, legal)
+    return check(numbers, actions, legal)
+
+
+def checked_heuristics(environment: Environment) -> Mapping[str, Policy]:
+    """The heuristics of an environment; in a game with illegal actions, one that plays such an action is named."""
+    known = heuristics(environment)
+    if not known or not is_masked(environment):
+        return known
+    names = tuple(f"heuristic '{name}'" for name in known)
+    num_actions = sides(environment)[1].num_actions
+    return {
+        name: CheckedPolicy(policy, jnp.int32(number), num_actions, names)
+        for number, (name, policy) in enumerate(known.items())
+    }
 
 
 def wrap_checked(name: str, stacked: Policy, environment: Environment, *, seat: int) -> CheckedPolicy:
     """Wrap a stack of one policy so that every action is checked."""
-    return CheckedPolicy(stacked, jnp.zeros(1), sides(environment)[min(seat, 1)].num_actions, name)
+    num_actions = sides(environment)[min(seat, 1)].num_actions
+    return CheckedPolicy(stacked, jnp.zeros(1, jnp.int32), num_actions, (f"partner '{name}'",))
 
 
 def load_third_party(name: str, environment: Environment, *, seat: int) -> Policy:

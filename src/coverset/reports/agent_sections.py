@@ -117,7 +117,28 @@ def partner_section(chapter: Chapter) -> Section | None:
         return None
     learners = [name for name in chapter.learners if any(row[0] == name for row in partners.rows)]
     by_learner = [_partner_table(chapter, partners, learner, folded=n > 0) for n, learner in enumerate(learners)]
+    teams = tables.team_table(chapter)
+    if any(row[2] == "mixed" or row[-1] is not None for row in teams.rows):
+        by_learner.append(_team_table(teams))
     return Section("partners", "Results by partner", by_learner)
+
+
+def _team_table(teams: tables.DataTable) -> HtmlTable:
+    """Whole and mixed teams, with the returns of all seats where these differ."""
+    rows = [
+        (
+            *(learner_name(learner), method, team, kind, format_number(mean), format_interval(low, high)),
+            ", ".join(format_number(float(value)) for value in seats.split()) if seats else UNKNOWN,
+        )
+        for learner, method, kind, team, _, mean, low, high, seats in teams.rows
+    ]
+    columns = ("agent", "method", "team", "kind", "return", "95% interval", "returns by seat")
+    caption = (
+        "A whole team is one partner in all seats but the agent's; in a mixed one, partners that are joined by + take "
+        "these seats in their order, counted on from the agent's. Where seats have rewards of their own, returns of "
+        "all seats are listed, from seat 0 on."
+    )
+    return HtmlTable(caption, columns, rows, (teams,), text_columns=4)
 
 
 def _partner_table(chapter: Chapter, partners: tables.DataTable, learner: str, *, folded: bool) -> HtmlTable:

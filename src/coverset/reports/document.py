@@ -165,12 +165,16 @@ def _appendix_section(chapter: Chapter) -> Section | None:
 
 
 def _make_game(chapter: Chapter) -> Game | None:
-    payoffs = chapter.methods[0].runs[0].config["env_parameters"].get("payoffs")
-    if chapter.env not in built_in_games() or payoffs is None:
+    """The game of two players and one common table that the chapter is about, if it is one."""
+    parameters = chapter.methods[0].runs[0].config["env_parameters"]
+    payoffs = parameters.get("payoffs")
+    if chapter.env not in built_in_games() or payoffs is None or parameters.get("by_player"):
         return None
     try:
         game = game_from_table(payoffs, name=chapter.env)
     except ValueError:
+        return None
+    if game.players != 2:
         return None
     named = load(chapter.env)
     return named if named.ego == game.ego else game

@@ -84,7 +84,24 @@ def cross_play_section(chapter: Chapter) -> Section | None:
     if (multiples := population_figures.cross_play_multiples(chapter)) is not None:
         caption = "Cross-play of all seeds on the same colour scale, with the number of members found."
         blocks.append(Picture(f"{chapter.slug}-cross-play-all-seeds", multiples, caption, (data,)))
+    if (by_seat := tables.seat_return_table(chapter)).rows:
+        blocks.append(_seat_return_table(by_seat))
     return Section("cross-play", "Cross-play", blocks)
+
+
+def _seat_return_table(by_seat: tables.DataTable) -> HtmlTable:
+    """Self-play alone: one row for each pair, one column for each seat."""
+    own: dict[tuple, list[str]] = {}
+    for method, seed, best_response, teammate, _, value in by_seat.rows:
+        if best_response == teammate:
+            own.setdefault((method, str(seed), str(best_response)), []).append(format_number(value))
+    seats = max(map(len, own.values()), default=0)
+    columns = ("method", "seed", "pair", *(f"seat {seat}" for seat in range(seats)))
+    caption = (
+        "Seats have rewards of their own. Everywhere else returns are those of the best response or agent; here, the "
+        "mean return of every seat in self-play, with the best response in seat 0. The data have all pairs."
+    )
+    return HtmlTable(caption, columns, [(*pair, *values) for pair, values in own.items()], (by_seat,), text_columns=3)
 
 
 def training_section(chapter: Chapter) -> Section | None:

@@ -130,6 +130,8 @@ def check_run_summary(content: Content) -> None:
     rows = len(content["cross_play"])
     _check_matrix("cross_play", content["cross_play"], rows, size)
     _check_matrix("cross_play_standard_error", content.get("cross_play_standard_error"), rows, size)
+    if content.get("seat_returns") is not None:
+        _check_matrix("seat_returns", content["seat_returns"], rows, size, tuple[float, ...])
     for name in ("conventions", "best_response_conventions", "covers"):
         if len(content[name]) not in (0, size, rows):
             raise ValueError(f"{name} must have {size} items, one per pair, got {len(content[name])}.")
@@ -180,6 +182,12 @@ def check_evaluation(content: Content) -> None:
     for partner in partners.values():
         _require(partner, mean_return=float, oracle=Number, full_information=Number, oracle_fraction=Number)
         _require(partner, oracle_exact=bool | None)
+    if not isinstance(mixed := content.get("mixed_teams", {}), Mapping):
+        raise ValueError("mixed_teams must be a JSON object.")
+    for team in mixed.values():
+        _require(team, mean_return=float)
+    for team in (*partners.values(), *mixed.values()):
+        check_type("seat_returns", team.get("seat_returns"), tuple[float, ...] | None)
     if not content["curve"]:
         raise ValueError("curve must contain at least one episode.")
 

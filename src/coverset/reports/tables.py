@@ -245,6 +245,37 @@ def cross_play_table(chapter: Chapter) -> DataTable:
     return make_table(chapter, "cross-play", columns, rows)
 
 
+def seat_return_table(chapter: Chapter) -> DataTable:
+    """Mean return of every seat in every pair, where seats have rewards of their own."""
+    rows = [
+        (method.label, seed, i + 1, j + 1, seat, value)
+        for method in chapter.methods
+        for seed, s in method.summaries().items()
+        for i, row in enumerate(s.get("seat_returns") or ())
+        for j, seats in enumerate(row)
+        for seat, value in enumerate(seats)
+    ]
+    columns = ("method", "seed", "best_response", "teammate", "seat", "mean_return")
+    return make_table(chapter, "returns-by-seat", columns, rows)
+
+
+def team_table(chapter: Chapter) -> DataTable:
+    """For every partner and mixed team, the mean return of the agents and of every seat, over seeds."""
+    rows = []
+    for learner in chapter.learners:
+        for method in chapter.methods:
+            records = [*method.evaluations.get(learner, {}).values()]
+            for kind, field in (("whole", "partners"), ("mixed", "mixed_teams")):
+                for team in records[0].get(field, {}) if records else ():
+                    cells = [record[field][team] for record in records if team in record.get(field, {})]
+                    interval = student_interval([cell["mean_return"] for cell in cells])
+                    seats = [cell["seat_returns"] for cell in cells if cell.get("seat_returns") is not None]
+                    by_seat = " ".join(f"{np.mean(values):.6g}" for values in zip(*seats, strict=False)) or None
+                    rows.append((learner, method.label, kind, team, interval.n, *_interval_cells(interval), by_seat))
+    columns = ("learner", "method", "kind", "team", "seeds", "mean_return", "low", "high", "returns_by_seat")
+    return make_table(chapter, "teams", columns, rows)
+
+
 def extreme_entry(constraints: Content | None, choose: Any) -> float | None:
     """The smallest or largest off-diagonal entry of both constraint matrices (`choose`: min or max)."""
     if constraints is None:

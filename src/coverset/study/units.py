@@ -18,6 +18,7 @@ from typing import Any
 from coverset.adhoc.learner import FittedLearner
 from coverset.adhoc.registry import agent_folder, learner_class
 from coverset.adhoc.trainer import training_schedule
+from coverset.certificates.contract import check_solvable
 from coverset.certificates.finite import check_length
 from coverset.envs import registry
 from coverset.envs.base import Environment
@@ -239,9 +240,10 @@ class Certification(Unit):
 
     def find_obstacle(self) -> str | None:
         environment = self.experiment.make_environment()
-        if environment.initial_states() is None:
-            return f"{self.experiment.environment} does not define the distribution of its initial states."
         try:
+            check_solvable(environment)
+            if environment.initial_states() is None:
+                return f"{self.experiment.environment} does not define the distribution of its initial states."
             check_length(environment)
         except ValueError as error:
             return str(error)
