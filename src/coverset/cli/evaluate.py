@@ -64,15 +64,20 @@ def main(arguments: list[str]) -> int:
     if command.json:
         print(json.dumps({"agents": records}))
     else:
-        first = records[0]
-        title = f"{first['env']}: {first['learner']} trained with {first['method']} teammates"
-        _show(records, title)
-        if "mixed_teams" in first:
-            _show([record["mixed_teams"] for record in records], f"{title}, mixed teams")
+        _show(records)
     return 0
 
 
-def _show(records: list[dict[str, Any]], title: str) -> None:
+def _show(records: list[dict[str, Any]]) -> None:
+    """Print a table of all partners, and one of mixed teams where there are any."""
+    first = records[0]
+    title = f"{first['env']}: {first['learner']} trained with {first['method']} teammates"
+    _show_partners(records, title)
+    if "mixed_teams" in first:
+        _show_partners([record["mixed_teams"] for record in records], f"{title}, mixed teams")
+
+
+def _show_partners(records: list[dict[str, Any]], title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
