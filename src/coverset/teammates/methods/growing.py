@@ -10,9 +10,10 @@ a smooth form of the regret, where lambda_m is 1 (regret itself) for the last pr
 first, which cares more for its own return. The best response appears in the first term alone, so that both ascend one
 common objective: there are no multipliers, and nothing to circle around.
 
-After a round all pairs, members and probes alike, are measured with each other, and the set is chosen anew: the pair
+A round lasts until the probes' returns no longer rise, and then half as long again, in which exploration and learning
+rates fall. After it all pairs, members and probes alike, are measured with each other, and the set is chosen anew: the pair
 with the highest return first, then again and again the one with the highest regret, until none exceeds the margin. The
-run ends when a round has not made the set larger. `unit` is the range of returns seen so far, so that neither margin
+run ends when no probe of a whole round has a regret above the margin. `unit` is the range of returns seen so far, so that neither margin
 nor weights depend on the scale of the rewards or on a constant added to all returns.
 
 The idea of the first set of constraints, R_ii >= R_ji + tau, is that of L-BRDiv (Rahman, Cui and Stone 2024); PAIRED
@@ -41,8 +42,35 @@ if TYPE_CHECKING:
     from coverset.settings import GenerateSettings
 
 SMALLEST_UNIT = 1e-30
+WINDOW = 10
+"""Updates over which returns are averaged before they are compared."""
+PATIENCE = 3
+"""Windows without a rise after which a round settles."""
+SMALLEST_RISE = 0.05
+"""What counts as a rise of the best mean, as a share of the whole rise of the round."""
+NOISE = 2.0
+"""How many standard deviations the whole rise must exceed the noise for the round to have learned anything."""
+SETTLING = 0.5
+"""Length of the settling phase, as a share of what came before it."""
 UNTRAINED_PAIRS = 4
 """Pairs of untrained policies that are measured for the return of random play."""
+
+
+class Rise(NamedTuple):
+    """Whether something still rises: means over windows of updates, compared with the best window so far."""
+
+    updates: Int[Array, ""]
+    """Updates of the round so far."""
+    sums: Float[Array, "2"]
+    """Of the values of the present window, and of their squares."""
+    first: Scalar
+    """Mean of the first window."""
+    best: Scalar
+    """Highest mean of a window."""
+    stale: Int[Array, ""]
+    """Windows since the best mean rose by much."""
+    settled_at: Int[Array, ""]
+    """Number of the update since which nothing has risen; the length of the longest round until then."""
 
 
 class Growth(NamedTuple):
@@ -61,10 +89,8 @@ class Growth(NamedTuple):
     """Range of the returns of pairs that were measured, random play among them."""
     round: Int[Array, ""]
     """Rounds that are over."""
-    updates: Int[Array, ""]
-    """Updates of the present round."""
-    round_updates: Int[Array, ""]
-    """Updates of a whole round."""
+    rise: "Rise"
+    """How the probes' returns have risen in the present round."""
     complete: Bool[Array, ""]
     """Whether a whole round found nothing more."""
     finished: Bool[Array, ""]
@@ -107,7 +133,6 @@ class Growing(Method):
 
     def init(self, key: PRNGKey, world: World) -> Growth:
         s, most = world.settings, world.rows - world.columns
-        steps = self.grid(s).num_envs * s.rollout_length * self.rounds
         spec = actor_spec(world.environment, s, 1)
         return Growth(
             size=jnp.int32(0),
@@ -117,11 +142,15 @@ class Growing(Method):
             lowest=jnp.float32(0.0),
             highest=jnp.float32(0.0),
             round=jnp.int32(0),
-            updates=jnp.int32(0),
-            round_updates=jnp.int32(max(1, s.total_steps // steps)),
+            rise=start_rise(self._longest_round(s)),
             complete=jnp.bool_(False),
             finished=jnp.bool_(False),
         )
+
+    def _longest_round(self, settings: "GenerateSettings") -> int:
+        """Updates after which a round starts to settle even though returns still rise."""
+        steps = self.grid(settings).num_envs * settings.rollout_length * self.rounds * (1.0 + SETTLING)
+        return max(1, int(settings.total_steps / steps))
 
     def weights(self, state: Growth) -> PairWeights:
         own, rivalry = jnp.eye(self.probes), jnp.linspace(self.smallest_rivalry, 1.0, self.probes)
@@ -137,10 +166,11 @@ class Growing(Method):
         values = seen.pair_values[: state.rivals.shape[0]] / (self.rival_temperature * unit)
         is_member = (jnp.arange(values.shape[0]) < state.size)[:, None]
         rivals = jax.nn.softmax(values, axis=0, where=is_member)
-        return state._replace(rivals=jnp.where(is_member, rivals, 0.0), updates=state.updates + 1)
+        own = jnp.diagonal(seen.pair_values[state.rivals.shape[0] :]).mean()
+        return state._replace(rivals=jnp.where(is_member, rivals, 0.0), rise=follow_rise(state.rise, own))
 
     def stage(self, state: Growth) -> Stage:
-        progress = jnp.minimum(state.updates / state.round_updates, 1.0)
+        progress = settling_progress(state.rise)
         return Stage(progress, progress >= 1.0, state.finished)
 
     def next_stage(
@@ -155,17 +185,18 @@ class Growing(Method):
         lowest, highest = self._range(key, world, state, drawn, returns)
         margin = self.relative_margin * (highest - lowest)
         chosen = candidates[choose_members(returns, floor=lowest, margin=margin, most=most)]
-        complete = size > 0 and len(chosen) <= size
+        regrets = measure_regrets(returns, size, floor=lowest)
+        complete = size > 0 and not regrets.max() > margin
         slots = np.resize(chosen, most)
         grown = state._replace(
             size=jnp.int32(len(chosen)),
             teammates=jax.tree.map(lambda x: x[slots], teammates),
             rivals=_equal_rivals(len(chosen), state.rivals.shape),
-            regrets=jnp.asarray(measure_regrets(returns, size, floor=lowest), jnp.float32),
+            regrets=jnp.asarray(regrets, jnp.float32),
             lowest=jnp.float32(lowest),
             highest=jnp.float32(highest),
             round=state.round + 1,
-            updates=jnp.int32(0),
+            rise=start_rise(self._longest_round(world.settings)),
             complete=jnp.bool_(complete),
             finished=jnp.bool_(complete or len(chosen) == most),
         )
@@ -210,6 +241,36 @@ class Growing(Method):
         members = slice(0, max(1, int(state.size)))
         teammates = _with_network(trained.teammates, state.teammates)
         return jax.tree.map(lambda x: x[members], Population(trained.best_responses, teammates))
+
+
+def start_rise(longest: int) -> Rise:
+    """The beginning of a round whose first phase has at most so many updates."""
+    zero, low = jnp.int32(0), jnp.float32(-jnp.inf)
+    return Rise(zero, jnp.zeros(2), low, low, zero, jnp.int32(longest))
+
+
+def follow_rise(rise: Rise, value: Scalar) -> Rise:
+    """One update later."""
+    sums, updates = rise.sums + jnp.stack([value, value**2]), rise.updates + 1
+    mean = sums[0] / WINDOW
+    noise = jnp.sqrt(jnp.maximum(sums[1] / WINDOW - mean**2, 0.0))
+    first = jnp.where(updates <= WINDOW, mean, rise.first)
+    risen = mean > rise.best + SMALLEST_RISE * (rise.best - first)
+    has_learned = rise.best - first > NOISE * noise
+    stale = jnp.where(risen | ~has_learned, 0, rise.stale + 1)
+    settled = jnp.where(stale >= PATIENCE, jnp.minimum(updates, rise.settled_at), rise.settled_at)
+    after = Rise(updates, jnp.zeros(2), first, jnp.maximum(mean, rise.best), stale, settled)
+    is_full = updates % WINDOW == 0
+    before = rise._replace(updates=updates, sums=sums)
+    return jax.tree.map(lambda new, old: jnp.where(is_full, new, old), after, before)
+
+
+def settling_progress(rise: Rise) -> Scalar:
+    """Progress of a round: at most 1/2 while returns rise, from there to 1 in the settling phase."""
+    rising = 0.5 * rise.updates / rise.settled_at
+    return jnp.where(
+        rise.updates < rise.settled_at, rising, 0.5 + 0.5 * (rise.updates / rise.settled_at - 1.0) / SETTLING
+    )
 
 
 def choose_members(returns: Float[np.ndarray, "n n"], *, floor: float, margin: float, most: int) -> list[int]:
