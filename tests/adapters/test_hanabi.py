@@ -7,6 +7,7 @@ import pytest
 from jaxmarl.environments.hanabi import Hanabi as JaxMarlHanabi
 
 from coverset.adapters.hanabi import Hanabi, action_names, mini_hanabi
+from coverset.adapters.promotion import implicit_promotion
 from coverset.envs.base import autoreset
 from coverset.envs.conformance import check_environment
 from coverset.envs.registry import make, parameters_to_record
@@ -152,7 +153,8 @@ def test_states_rewards_and_masks_are_those_of_jaxmarl(environment: Hanabi) -> N
         carry = (environment.reset(key), inner, jnp.bool_(False))
         return jax.lax.scan(step, carry, jax.random.split(key, steps))[1]
 
-    played = jax.jit(jax.vmap(play))(jax.random.split(jax.random.key(1), games))
+    with implicit_promotion():
+        played = jax.jit(jax.vmap(play))(jax.random.split(jax.random.key(1), games))
     for name, (ours, other, after) in played.items():
         shared = ~np.asarray(after)
         assert shared.sum() > 200, name

@@ -18,6 +18,7 @@ from coverset.adapters.hanabi import mini_hanabi
 from coverset.adapters.jaxmarl import JaxMarl, from_jaxmarl
 from coverset.adapters.jumanji import JumanjiForaging
 from coverset.adapters.pettingzoo import from_parallel, to_parallel
+from coverset.adapters.promotion import implicit_promotion
 from coverset.envs.base import Environment, autoreset
 from coverset.envs.conformance import check_environment
 from coverset.envs.registry import make
@@ -238,7 +239,8 @@ def test_the_numbers_are_those_of_jaxmarl(name: str, sizes: tuple) -> None:
         return jax.lax.scan(step, inner, (jax.random.split(key, 25), actions))[1]
 
     _, (actions, legal, observed, rewards, terminated, truncated) = play_episodes(environment, 80, seed=3)
-    seen, earned = jax.vmap(play)(jax.random.split(jax.random.key(3), 80), actions)
+    with implicit_promotion():
+        seen, earned = jax.vmap(play)(jax.random.split(jax.random.key(3), 80), actions)
     assert legal is None
     np.testing.assert_allclose(rewards, earned, rtol=1e-5, atol=1e-5)
     for seat, (agent, size) in enumerate(zip(theirs.agents, sizes, strict=True)):

@@ -10,12 +10,12 @@ import pytest
 from coverset.runs import storage
 from coverset.runs.storage import (
     DamagedFile,
-    to_json_line,
     load_tensors,
     read_json,
     read_rows,
     round_floats,
     save_tensors,
+    to_json_line,
     write_bytes,
     write_json,
 )

@@ -11,12 +11,12 @@ import pytest
 
 import coverset
 import toy_run
-from coverset.runs import trust as trust_store
 from coverset.cli.main import run
 from coverset.envs.matrix import MatrixGame
 from coverset.envs.registry import make, make_from_record
-from coverset.policies.stacked import count_members
 from coverset.partners import check_same_environment, find_partner, read_run
+from coverset.policies.stacked import count_members
+from coverset.runs import trust as trust_store
 from coverset.runs.storage import read_record
 from coverset.runs.trust import foreign_names, grant, is_trusted, sign_record
 from coverset.study.ray.worker import Conditions

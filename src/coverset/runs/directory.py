@@ -28,8 +28,6 @@ from coverset.runs.storage import (
     InUseError,
     check_fields,
     is_intact,
-    to_json_line,
-    to_jsonable,
     load_tensors,
     lock_file,
     parse_row,
@@ -37,6 +35,8 @@ from coverset.runs.storage import (
     read_record,
     read_rows,
     save_tensors,
+    to_json_line,
+    to_jsonable,
     write_bytes,
     write_json,
 )
@@ -148,9 +148,7 @@ class RunDirectory:
             return []
         except OSError as error:
             remove_created(new)
-            raise ValueError(
-                f"out must be a writable directory, but {self.path} is not: {error.strerror}."
-            ) from error
+            raise ValueError(f"out must be a writable directory, but {self.path} is not: {error.strerror}.") from error
         return new
 
     def _is_free(self) -> bool:
@@ -169,10 +167,8 @@ class RunDirectory:
         wanted = to_jsonable(config)
         for name in sorted((set(stored) | set(wanted)) - {"versions", GROUP, SIGNATURE, *ignored}):
             if stored.get(name) != wanted.get(name):
-                raise ValueError(
-                    f"{self.path} holds another run ({_describe_difference(name, stored.get(name), wanted.get(name))}): "
-                    "choose another --out."
-                )
+                difference = _describe_difference(name, stored.get(name), wanted.get(name))
+                raise ValueError(f"{self.path} holds another run ({difference}): choose another --out.")
 
     def group(self) -> tuple[int, ...] | None:
         """Return the seeds trained in one program with this one; None without a run or where none are recorded."""

@@ -166,7 +166,9 @@ def parse_json(content: bytes, source: str, *, constant: Callable[[str], Any] = 
         if b"\\u" in content:
             json.dumps(found, ensure_ascii=False).encode()  # a lone surrogate can be escaped, but not encoded
     except RecursionError as error:
-        raise DamagedFile(f"{source} is not valid JSON: it is nested more than {MAX_JSON_DEPTH} levels deep.") from error
+        raise DamagedFile(
+            f"{source} is not valid JSON: it is nested more than {MAX_JSON_DEPTH} levels deep."
+        ) from error
     except ValueError as error:
         raise DamagedFile(f"{source} is not valid JSON: {str(error).rstrip('.')}.") from error
     return found
