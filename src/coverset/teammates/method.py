@@ -8,7 +8,8 @@ begin with another pair, a grid that is not square.
 """
 
 import abc
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
@@ -111,6 +112,9 @@ class Stage(NamedTuple):
 
 class Method(abc.ABC):
     """A method. Implementations are frozen dataclasses of their own settings, so they are static under `jit`."""
+
+    default_settings: ClassVar[Mapping[str, Any] | None] = None
+    """Shared settings with which the method is run in every game; None for those of the preset."""
 
     def grid_size(self, settings: "GenerateSettings") -> tuple[int, int]:
         """Numbers of best responses and of teammates."""

@@ -197,16 +197,18 @@ class Trainer:
         return jnp.minimum(state.settled / patience, 1.0) if patience else jnp.float32(0.0)
 
     def pace(self, state: TrainState) -> Pace:
-        """Explore, then exploit; and where settled pairs end the run, learn ever less until then.
+        """Explore, then exploit; and where settled pairs end the run, or in a stage, learn ever less until then.
 
         At the full rate a single update now and then spoils a policy for a while, and that while may be the end.
         """
         s, stage = self.settings, self.method.stage(state.method)
-        progress = self.progress(state) if stage is None else stage.progress
+        progress, settling = (
+            (self.progress(state), self.patience_used(state)) if stage is None else (stage.progress, stage.progress)
+        )
         fall = 1.0 - progress if s.anneal else 1.0
         return Pace(
             entropy=explore_then_settle(s.entropy, s.entropy_final, progress),
-            rate=fall * explore_then_settle(1.0, 0.0, self.patience_used(state)),
+            rate=fall * explore_then_settle(1.0, 0.0, settling),
         )
 
     def train_chunk(self, state: TrainState) -> tuple[TrainState, Metrics]:

@@ -11,17 +11,18 @@ first, which cares more for its own return. The best response appears in the fir
 common objective: there are no multipliers, and nothing to circle around.
 
 A round lasts until the probes' returns no longer rise, and then half as long again, in which exploration and learning
-rates fall. After it all pairs, members and probes alike, are measured with each other, and the set is chosen anew: the pair
-with the highest return first, then again and again the one with the highest regret, until none exceeds the margin. The
-run ends when no probe of a whole round has a regret above the margin. `unit` is the range of returns seen so far, so that neither margin
-nor weights depend on the scale of the rewards or on a constant added to all returns.
+rates fall. After it all pairs, members and probes alike, are measured with each other, and the set is chosen anew: the
+pair with the highest return first, then again and again the one with the highest regret, until none exceeds the margin.
+The run ends when no probe of a whole round has a regret above the margin. `unit` is the range of returns measured so
+far, so that neither margin nor weights depend on the scale of the rewards or on a constant added to all returns.
 
 The idea of the first set of constraints, R_ii >= R_ji + tau, is that of L-BRDiv (Rahman, Cui and Stone 2024); PAIRED
 (Dennis et al. 2020) and ROTATE (Wang et al. 2025) maximise regret against one agent instead of a set.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -99,6 +100,20 @@ class Growth(NamedTuple):
 @dataclass(frozen=True)
 class Growing(Method):
     """Trains probes against a frozen set, and takes in what the set does not cover; `population_size` is its limit."""
+
+    default_settings: ClassVar[Mapping[str, Any] | None] = {
+        "population_size": 8,
+        "total_steps": 20_000_000,
+        "envs_per_pair": 2,
+        "rollout_length": 32,
+        "epochs": 8,
+        "minibatches": 4,
+        "anneal": False,
+        "entropy": 0.02,
+        "entropy_final": 0.002,
+        "ego_reward_share": 1.0,
+        "chunk_steps": 100_000,
+    }
 
     probes: int = 16
     """Pairs that look for uncovered teammates side by side."""
@@ -184,7 +199,7 @@ class Growing(Method):
         returns = self._measure(key, world, jax.tree.map(lambda x: x[candidates], both))
         lowest, highest = self._range(key, world, state, drawn, returns)
         margin = self.relative_margin * (highest - lowest)
-        chosen = candidates[choose_members(returns, floor=lowest, margin=margin, most=most)]
+        chosen = candidates[choose_members(returns, margin=margin, most=most)]
         regrets = measure_regrets(returns, size, floor=lowest)
         complete = size > 0 and not regrets.max() > margin
         slots = np.resize(chosen, most)
@@ -267,30 +282,26 @@ def follow_rise(rise: Rise, value: Scalar) -> Rise:
 
 def settling_progress(rise: Rise) -> Scalar:
     """Progress of a round: at most 1/2 while returns rise, from there to 1 in the settling phase."""
-    rising = 0.5 * rise.updates / rise.settled_at
-    return jnp.where(
-        rise.updates < rise.settled_at, rising, 0.5 + 0.5 * (rise.updates / rise.settled_at - 1.0) / SETTLING
-    )
+    passed = rise.updates / rise.settled_at
+    return jnp.where(passed < 1.0, 0.5 * passed, jnp.minimum(0.5 + 0.5 * (passed - 1.0) / SETTLING, 1.0))
 
 
-def choose_members(returns: Float[np.ndarray, "n n"], *, floor: float, margin: float, most: int) -> list[int]:
-    """The pairs of a set that covers all teammates at hand: greedily, the pair of highest regret first.
+def choose_members(returns: Float[np.ndarray, "n n"], *, margin: float, most: int) -> list[int]:
+    """A set that covers all teammates at hand: the pair that earns most, then greedily those of highest regret.
 
     Args:
       returns: of every best response with every teammate.
-      floor: what stands for the return of an empty set.
       margin: regret above which a pair is taken.
       most: number of members.
     """
-    own, served = np.diagonal(returns), np.full(len(returns), floor)
-    members: list[int] = []
+    own = np.diagonal(returns)
+    members = [int(np.argmax(own))]
     while len(members) < most:
-        regrets = own - served
+        regrets = own - returns[members].max(axis=0)
         best = int(np.argmax(regrets))
-        if members and not regrets[best] > margin:
+        if not regrets[best] > margin:
             break
         members.append(best)
-        served = np.maximum(served, returns[best])
     return members
 
 
@@ -301,7 +312,10 @@ def measure_regrets(returns: Float[np.ndarray, "n n"], size: int, *, floor: floa
 
 
 def _equal_rivals(size: int, shape: tuple[int, ...]) -> Float[Array, "S M"]:
-    return jnp.broadcast_to((jnp.arange(shape[0]) < size)[:, None] / size, shape).astype(jnp.float32)
+    """All members count alike before the first update of a round."""
+    rivals = np.zeros(shape, np.float32)
+    rivals[:size] = 1.0 / size
+    return jnp.asarray(rivals)
 
 
 def _networks(trained: Population, drawn: Population) -> tuple[PyTree, PyTree]:
