@@ -204,6 +204,8 @@ def _split_overrides(overrides: Mapping[str, Any], shared: Any, own: Any) -> tup
 
 def _generation_preset(environment: str, method: str, preset: str) -> dict[str, Any]:
     """All values that a preset gives, whether or not this method has such settings."""
+    if (own := method_class(method).default_settings) is not None:
+        return dict(own)
     values = _GENERATE.get(environment, {}).get(preset, _OTHER_ENVIRONMENTS)
     alpha = _ALPHA.get(method, {}).get(environment)
     tuned = _FAST_OF_METHOD.get(method, {}).get(environment, {}) if preset == "fast" else {}

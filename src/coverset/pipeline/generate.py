@@ -22,7 +22,17 @@ from coverset.envs.seats import describe_seats
 from coverset.evaluation.conventions import coverage_set
 from coverset.evaluation.summary import measure_population
 from coverset.loggers.base import find_loggers
-from coverset.pipeline.loop import CHECKPOINT_SECONDS, RUNS_LONG, RUNS_ONCE, Job, Reporter, claim, train_seeds, trouble
+from coverset.pipeline.loop import (
+    CHECKPOINT_SECONDS,
+    RUNS_LONG,
+    RUNS_ONCE,
+    Job,
+    Reporter,
+    claim,
+    train_seeds,
+    trouble,
+    unstack_state,
+)
 from coverset.policies.population import save_population
 from coverset.policies.stacked import count_members
 from coverset.presets import resolve_generation
@@ -222,7 +232,15 @@ class GenerationJob(Job):
 
     def advance(self, chunk: int, state: TrainState) -> tuple[TrainState, tuple[Metrics, PyTree]]:
         state, metrics = self.train_chunk(state)
+        state = self._next_stages(state)
         return state, (metrics, jax.vmap(self.trainer.report)(state))
+
+    def _next_stages(self, state: TrainState) -> TrainState:
+        """Begin the next stage of the seeds whose method has finished one."""
+        if not self.trainer.has_stages:
+            return state
+        states = [self.trainer.next_stage(each) for each in unstack_state(state, len(self.seeds))]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
 
     def over(self, state: TrainState) -> list[bool]:
         return (np.asarray(jax.vmap(self.trainer.progress)(state)) >= 1.0).tolist()
@@ -273,8 +291,9 @@ class GenerationJob(Job):
             "train_seconds": round(seconds, 3),
             "steps_per_second": round(env_steps / seconds) if seconds else None,
             **measure_population(
-                key, plan.environment, population, margin=plan.settings.margin, discount=plan.settings.discount
+                key, plan.environment, population, margin=self.trainer.margin(state), discount=plan.settings.discount
             ),
+            **self.trainer.summarise(state),
         }
         draw_run(directory.path, summary, size=self.trainer.grid.columns)
         write_json(directory.summary_path, summary)

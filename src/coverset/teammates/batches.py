@@ -147,9 +147,11 @@ def weighted_advantages(
     """w_ij A_ij; for teammates with an objective of their own, w_ij A_ij + [i = j] (A^U_ij - A_ij), for each seat."""
     ego = _ego_advantage(advantage)
     weighted = ego * grid.spread(weights)[None]
+    if side == 1 and (importance := grid.importance()) is not None:
+        weighted = weighted * importance[None]
     if side == 0 or advantage.ndim == ego.ndim:
         return weighted
-    in_self_play = grid.spread(jnp.eye(grid.rows, grid.columns))[None, :, :, None]
+    in_self_play = grid.in_self_play().astype(jnp.float32)[None, :, :, None]
     by_seat = weighted[..., None] + in_self_play * (advantage[..., 1:] - ego[..., None])
     return by_seat[..., 0] if by_seat.shape[-1] == 1 else by_seat
 

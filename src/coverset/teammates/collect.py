@@ -87,7 +87,7 @@ class Tally(NamedTuple):
     returns: Float[Array, "*u R C"]
     """The ego's."""
     conventions: Float[Array, "*u 2 K c"]
-    """How often best response i (first) and teammate i followed each convention in their self-play."""
+    """How often best response (first) and teammate of each matched pair followed each convention in self-play."""
 
 
 Sides: TypeAlias = tuple[Array, Array]
@@ -251,14 +251,12 @@ def _take_step(
 
 def _tally(environment: Environment, grid: PairGrid, outcome: Outcome, returns: Float[Array, "R B"]) -> Tally:
     ended = (outcome.terminated | outcome.truncated).astype(jnp.float32)
-    in_self_play = ended * (grid.best_responses() == grid.teammates()).astype(jnp.float32)
+    in_self_play = ended * grid.in_self_play().astype(jnp.float32)
     num_conventions = len(environment.conventions) + 1
-    size = max(grid.rows, grid.columns)
-
     followed = over_grid(partial(followed_conventions, environment))(outcome.state)
 
     def count(side: int) -> Float[Array, "K c"]:
         counts = jnp.einsum("rb,rbc->rc", in_self_play, jax.nn.one_hot(followed[..., side], num_conventions))
-        return jnp.pad(counts, ((0, size - grid.rows), (0, 0)))
+        return counts[grid.pairs()[0]]
 
     return Tally(grid.cell_sums(ended), grid.cell_sums(ended * returns), jnp.stack([count(0), count(1)]))

@@ -8,12 +8,14 @@ begin with another pair, a grid that is not square.
 """
 
 import abc
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from coverset.learning.constraints import constraint_slack
+from coverset.teammates.pair_grid import PairGrid
 from coverset.types import PairMatrix, PRNGKey, PyTree, Scalar
 
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from coverset.teammates.batches import Batch
     from coverset.teammates.collect import Steps
     from coverset.teammates.networks import Networks
-    from coverset.teammates.pair_grid import PairGrid
     from coverset.teammates.ppo import Logits
 
 
@@ -42,7 +43,7 @@ class Rollout(NamedTuple):
     """What a method may look at before advantages are estimated."""
 
     world: World
-    grid: "PairGrid"
+    grid: PairGrid
     """Who plays with whom in which environment."""
     steps: "Steps"
     networks: "Networks"
@@ -98,12 +99,30 @@ class Prefix(NamedTuple):
     of CoMeDi has 1/2."""
 
 
+class Stage(NamedTuple):
+    """Where a run stands that trains in stages."""
+
+    progress: Scalar
+    """Of the stage, from 0 to 1."""
+    is_over: Bool[Array, ""]
+    """Whether the next stage should begin."""
+    is_last: Bool[Array, ""]
+    """Whether the run is finished: no further stage begins, and it ends before its last step."""
+
+
 class Method(abc.ABC):
     """A method. Implementations are frozen dataclasses of their own settings, so they are static under `jit`."""
+
+    default_settings: ClassVar[Mapping[str, Any] | None] = None
+    """Shared settings with which the method is run in every game; None for those of the preset."""
 
     def grid_size(self, settings: "GenerateSettings") -> tuple[int, int]:
         """Numbers of best responses and of teammates."""
         return settings.population_size, settings.population_size
+
+    def grid(self, settings: "GenerateSettings") -> PairGrid:
+        """Who plays with whom in how many environments."""
+        return PairGrid(*self.grid_size(settings), settings.envs_per_pair, settings.extra_self_play)
 
     @abc.abstractmethod
     def init(self, key: PRNGKey, world: World) -> PyTree:
@@ -148,10 +167,38 @@ class Method(abc.ABC):
         del seen
         return state
 
+    def stage(self, state: PyTree) -> Stage | None:
+        """Where the run stands, for methods that train in stages; None for all others.
+
+        Entropy bonus and learning rates follow the progress of the stage. Between two chunks a stage that is over gives
+        way to the next one: `next_stage`.
+        """
+        del state
+
+    def next_stage(
+        self, key: PRNGKey, world: World, state: PyTree, trained: "Population", drawn: "Population"
+    ) -> "tuple[PyTree, Population]":
+        """What the method remembers at the start of the next stage, and the policies that play in it.
+
+        It is called outside of compiled code; `trained` and `drawn` are the policies of the grid after the stage, and
+        untrained ones. Optimisers, the critic and all episodes start afresh.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has stages and must define next_stage.")
+
     def report(self, state: PyTree) -> dict[str, Any]:
         """Arrays that go into `metrics.jsonl`, under `method`."""
         del state
         return {}
+
+    def summarise(self, state: PyTree) -> dict[str, Any]:
+        """Fields that the method adds to `summary.json`."""
+        del state
+        return {}
+
+    def margin(self, state: PyTree, settings: "GenerateSettings") -> float:
+        """The margin tau by which the saved policies are judged."""
+        del state
+        return settings.margin
 
     def population(self, state: PyTree, trained: "Population") -> "Population":
         """What is saved; best responses and teammates may differ in number."""

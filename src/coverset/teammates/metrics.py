@@ -44,7 +44,9 @@ def metrics_row(trainer: Trainer, chunk: int, metrics: Metrics, reported: dict[s
         pair_returns = np.asarray(metrics.tally.returns) / np.asarray(metrics.tally.episodes)
         counts = np.asarray(metrics.tally.conventions)
         shares = np.nan_to_num(counts / counts.sum(axis=-1, keepdims=True))
-    cross = ~np.eye(*pair_returns.shape, dtype=bool)
+    pairs = trainer.grid.pairs()
+    cross = np.ones(pair_returns.shape, bool)
+    cross[pairs] = False
     members = find_members(trainer.environment, shares[0], shares[1])
     schedule, losses = trainer.schedule, metrics.losses
     values = np.asarray(metrics.pair_values)
@@ -52,7 +54,7 @@ def metrics_row(trainer: Trainer, chunk: int, metrics: Metrics, reported: dict[s
         "chunk": chunk + 1,
         "update": (chunk + 1) * schedule.updates_per_chunk,
         "env_steps": (chunk + 1) * schedule.steps_per_chunk,
-        "self_play_return": round_floats(_known_mean(np.diagonal(pair_returns))),
+        "self_play_return": round_floats(_known_mean(pair_returns[pairs])),
         "cross_play_return": round_floats(_known_mean(pair_returns[cross])),
         "coverage_found": len(set(members) - {None}),
         "covers": member_names(trainer.environment, members),

@@ -13,7 +13,8 @@ R = C = K.
 from dataclasses import dataclass
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Shaped
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,17 @@ class PairGrid:
         swapped = jnp.swapaxes(cells, 0, 1).reshape(inner, outer * n, *groups.shape[2:])
         return jnp.concatenate([swapped, groups[:, size:]], axis=1) if self.extra_self_play else swapped
 
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Row and column of every matched pair."""
+        members = np.arange(min(self.rows, self.columns))
+        return members, members
+
+    def in_self_play(self) -> Bool[Array, "R B"]:
+        """Whether a matched pair plays."""
+        matched = np.zeros((self.rows, self.columns), bool)
+        matched[self.pairs()] = True
+        return self.spread(jnp.asarray(matched))
+
     def cell_sums(self, rows: Float[Array, "R B"]) -> Float[Array, "R C"]:
         """Sum over the environments of each cell."""
         size = self.columns * self.per_pair
@@ -85,6 +97,10 @@ class PairGrid:
         """
         cells = self.cell_sums(jnp.ones((self.rows, self.row_size)))
         return self.row_size / self.columns / cells[self.best_responses(), self.teammates()]
+
+    def importance(self) -> Float[Array, "R B"] | None:
+        """Factor of the teammates' advantages that corrects for cells of unequal size; None where there is none."""
+        return None
 
     def spread(self, pair_matrix: Shaped[Array, "R C"]) -> Shaped[Array, "R B"]:
         """Each environment's entry of a matrix over pairs."""

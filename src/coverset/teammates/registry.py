@@ -10,6 +10,7 @@ METHODS = {
     "lbrdiv": "coverset.teammates.methods.lbrdiv:LBRDiv",
     "brdiv": "coverset.teammates.methods.brdiv:BRDiv",
     "lipo": "coverset.teammates.methods.lipo:LIPO",
+    "growing": "coverset.teammates.methods.growing:Growing",
     "independent": "coverset.teammates.methods.independent:Independent",
 }
 

@@ -33,7 +33,7 @@ from coverset.teammates.batches import Batch, SeatBatch, critic_batch, estimate,
 from coverset.teammates.collect import Playing, Steps, Tally, collect, grid_logits, start_playing
 from coverset.teammates.critic import PairCritic
 from coverset.teammates.method import Method, PairWeights, Rollout, Seen, World, as_pair_weights, violates_constraints
-from coverset.teammates.networks import actor_spec, critic_input_shape, init_networks
+from coverset.teammates.networks import Networks, actor_spec, critic_input_shape, init_networks
 from coverset.teammates.pair_grid import PairGrid
 from coverset.teammates.ppo import Losses, Optimised, Pace, grid_loss, improve, init_moments
 from coverset.teammates.restarts import decide_restarts, restart_pairs
@@ -108,8 +108,7 @@ class Trainer:
 
     @property
     def grid(self) -> PairGrid:
-        s, world = self.settings, self.world
-        return PairGrid(world.rows, world.columns, s.envs_per_pair, s.extra_self_play)
+        return self.method.grid(self.settings)
 
     @property
     def schedule(self) -> Schedule:
@@ -122,6 +121,11 @@ class Trainer:
         """Whether best response i and teammate i are a pair, for all i."""
         return self.grid.rows == self.grid.columns
 
+    @property
+    def has_stages(self) -> bool:
+        """Whether the method replaces policies between two chunks."""
+        return type(self.method).stage is not Method.stage
+
     def init(self, key: PRNGKey) -> TrainState:
         """Untrained networks and fresh episodes."""
         key, network_key, env_key = jax.random.split(key, 3)
@@ -130,11 +134,25 @@ class Trainer:
         method = self.method.init(state_key, world)
         parameters = self.method.init_parameters(parameter_key, world)
         networks = init_networks(network_key, self.environment, self.settings, (grid.rows, grid.columns))
-        networks = networks._replace(method=parameters)
+        return self._start(key, env_key, jnp.int32(0), method, networks._replace(method=parameters))
+
+    def _start(
+        self, key: PRNGKey, env_key: PRNGKey, update: Int[Array, ""], method: PyTree, networks: Networks
+    ) -> TrainState:
+        """Networks that have not learned anything yet, at the start of a run or of a stage.
+
+        Args:
+          key: of all that follows.
+          env_key: of the first episodes.
+          update: number of the next update.
+          method: what the method remembers.
+          networks: of all policies.
+        """
+        grid = self.grid
         memory = networks.critic.network.initial_memory(grid.rows, grid.row_size)
         return TrainState(
             key=key,
-            update=jnp.int32(0),
+            update=update,
             optimised=init_moments(networks),
             target_critic=networks.critic,
             critic_memories=CriticMemories(memory, memory),
@@ -144,9 +162,34 @@ class Trainer:
             playing=start_playing(env_key, self.environment, grid, networks, self.method.prefix(method)),
         )
 
+    def next_stage(self, state: TrainState) -> TrainState:
+        """The start of the method's next stage if the present one is over, else the same state.
+
+        Called between two chunks, outside of compiled code.
+        """
+        stage = self.method.stage(state.method)
+        if stage is None or not bool(stage.is_over) or bool(stage.is_last):
+            return state
+        key, stage_key, network_key, env_key = jax.random.split(state.key, 4)
+        networks = init_networks(network_key, self.environment, self.settings, (self.grid.rows, self.grid.columns))
+        method, (best_responses, teammates) = self.method.next_stage(
+            stage_key, self.world, state.method, self._policies(state.optimised.networks), self._policies(networks)
+        )
+        networks = networks._replace(
+            best_responses=best_responses.network,
+            teammates=teammates.network,
+            method=state.optimised.networks.method,
+        )
+        return self._start(key, env_key, state.update, method, networks)
+
     def progress(self, state: TrainState) -> Scalar:
-        """How far a run has come, from 0 to 1: by its updates, or by how long all pairs have been settled."""
-        return jnp.maximum(state.update / self.schedule.num_updates, self.patience_used(state))
+        """How far a run has come, from 0 to 1: by its updates, or by how long all pairs have been settled.
+
+        A run whose method has finished has come to its end.
+        """
+        progress = jnp.maximum(state.update / self.schedule.num_updates, self.patience_used(state))
+        stage = self.method.stage(state.method)
+        return progress if stage is None else jnp.where(stage.is_last, 1.0, progress)
 
     def patience_used(self, state: TrainState) -> Scalar:
         """Share of `stop_patience` for which all pairs have been settled."""
@@ -154,15 +197,18 @@ class Trainer:
         return jnp.minimum(state.settled / patience, 1.0) if patience else jnp.float32(0.0)
 
     def pace(self, state: TrainState) -> Pace:
-        """Explore, then exploit; and where settled pairs end the run, learn ever less until then.
+        """Explore, then exploit; and where settled pairs end the run, or in a stage, learn ever less until then.
 
         At the full rate a single update now and then spoils a policy for a while, and that while may be the end.
         """
-        s, progress = self.settings, self.progress(state)
+        s, stage = self.settings, self.method.stage(state.method)
+        progress, settling = (
+            (self.progress(state), self.patience_used(state)) if stage is None else (stage.progress, stage.progress)
+        )
         fall = 1.0 - progress if s.anneal else 1.0
         return Pace(
             entropy=explore_then_settle(s.entropy, s.entropy_final, progress),
-            rate=fall * explore_then_settle(1.0, 0.0, self.patience_used(state)),
+            rate=fall * explore_then_settle(1.0, 0.0, settling),
         )
 
     def train_chunk(self, state: TrainState) -> tuple[TrainState, Metrics]:
@@ -172,7 +218,7 @@ class Trainer:
         """
         over, before = self.progress(state) >= 1.0, state
         state, rows = jax.lax.scan(lambda s, _: self.update(s), state, length=self.schedule.updates_per_chunk)
-        if self.settings.stop_patience:
+        if self.settings.stop_patience or self.has_stages:
             state = jax.tree.map(lambda old, new: jnp.where(over, old, new), before, state)
         return state, Metrics(
             tally=jax.tree.map(lambda x: x.sum(axis=0), rows.tally),
@@ -290,12 +336,24 @@ class Trainer:
 
     def population(self, state: TrainState) -> Population:
         """The policies that are saved."""
-        networks, s = state.optimised.networks, self.settings
+        return self.method.population(state.method, self._policies(state.optimised.networks))
+
+    def _policies(self, networks: Networks) -> Population:
+        """The networks of the grid as policies."""
+        s = self.settings
         rows, columns = (
             ActorPolicy(stack, s.network, actor_spec(self.environment, s, side))
             for side, stack in enumerate((networks.best_responses, networks.teammates))
         )
-        return self.method.population(state.method, Population(rows, columns))
+        return Population(rows, columns)
+
+    def summarise(self, state: TrainState) -> dict[str, Any]:
+        """Fields that the method adds to the summary."""
+        return self.method.summarise(state.method)
+
+    def margin(self, state: TrainState) -> float:
+        """The margin by which the saved policies are judged."""
+        return self.method.margin(state.method, self.settings)
 
 
 def _all_finite(losses: Losses, pair_values: Array) -> Bool[Array, ""]:

@@ -1,0 +1,327 @@
+"""Growing a coverage set by probes: coverset's own method, which finds the number of members itself.
+
+The *coverage regret* of a set S of best responses with a teammate j is max_i R_ij - max_{s in S} R_sj; S covers the
+game up to a margin if no teammate has more. In every round M probes, pairs of a fresh best response i and a fresh
+teammate j, look for such teammates side by side while the set is frozen. Both policies of probe m ascend
+
+    R_ij - lambda_m sum_s p_sj R_sj        p_sj = softmax_s(R_sj / (temperature * unit))
+
+a smooth form of the regret, where lambda_m is 1 (regret itself) for the last probe and `smallest_rivalry` for the
+first, which cares more for its own return. The best response appears in the first term alone, so that both ascend one
+common objective: there are no multipliers, and nothing to circle around.
+
+A round lasts until the probes' returns no longer rise, and then half as long again, in which exploration and learning
+rates fall. After it all pairs, members and probes alike, are measured with each other, and the set is chosen anew: the
+pair with the highest return first, then again and again the one with the highest regret, until none exceeds the margin.
+The run ends when no probe of a whole round has a regret above the margin. `unit` is the range of returns measured so
+far, so that neither margin nor weights depend on the scale of the rewards or on a constant added to all returns.
+
+The idea of the first set of constraints, R_ii >= R_ji + tau, is that of L-BRDiv (Rahman, Cui and Stone 2024); PAIRED
+(Dennis et al. 2020) and ROTATE (Wang et al. 2025) maximise regret against one agent instead of a set.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from coverset.checks import check_at_least, check_between, check_positive
+from coverset.evaluation.cross_play import cross_play, limit_trials
+from coverset.policies.network import Network
+from coverset.policies.population import Population
+from coverset.policies.team import build_networks
+from coverset.teammates.method import Frozen, Method, PairWeights, Seen, Stage, World
+from coverset.teammates.networks import actor_spec
+from coverset.teammates.probe_grid import ProbeGrid
+from coverset.types import PRNGKey, PyTree, Scalar
+
+if TYPE_CHECKING:
+    from coverset.settings import GenerateSettings
+
+SMALLEST_UNIT = 1e-30
+WINDOW = 10
+"""Updates over which returns are averaged before they are compared."""
+PATIENCE = 3
+"""Windows without a rise after which a round settles."""
+SMALLEST_RISE = 0.05
+"""What counts as a rise of the best mean, as a share of the whole rise of the round."""
+NOISE = 2.0
+"""How many standard deviations the whole rise must exceed the noise for the round to have learned anything."""
+SETTLING = 0.5
+"""Length of the settling phase, as a share of what came before it."""
+UNTRAINED_PAIRS = 4
+"""Pairs of untrained policies that are measured for the return of random play."""
+
+
+class Rise(NamedTuple):
+    """Whether something still rises: means over windows of updates, compared with the best window so far."""
+
+    updates: Int[Array, ""]
+    """Updates of the round so far."""
+    sums: Float[Array, "2"]
+    """Of the values of the present window, and of their squares."""
+    first: Scalar
+    """Mean of the first window."""
+    best: Scalar
+    """Highest mean of a window."""
+    stale: Int[Array, ""]
+    """Windows since the best mean rose by much."""
+    settled_at: Int[Array, ""]
+    """Number of the update since which nothing has risen; the length of the longest round until then."""
+
+
+class Growth(NamedTuple):
+    """What the method remembers; S is the most members that the set may have, M the number of probes."""
+
+    size: Int[Array, ""]
+    """Members of the set: the first best responses of the grid, and the first of `teammates`."""
+    teammates: Network
+    """Of the members, stacked [S]."""
+    rivals: Float[Array, "S M"]
+    """p_sj: how much each member counts as a rival of each probe; each column sums to 1, or to 0 without members."""
+    regrets: Float[Array, "M"]
+    """What each probe of the last round earned beyond the best member of the set at that time."""
+    lowest: Scalar
+    highest: Scalar
+    """Range of the returns of pairs that were measured, random play among them."""
+    round: Int[Array, ""]
+    """Rounds that are over."""
+    rise: "Rise"
+    """How the probes' returns have risen in the present round."""
+    complete: Bool[Array, ""]
+    """Whether a whole round found nothing more."""
+    finished: Bool[Array, ""]
+
+
+@dataclass(frozen=True)
+class Growing(Method):
+    """Trains probes against a frozen set, and takes in what the set does not cover; `population_size` is its limit."""
+
+    default_settings: ClassVar[Mapping[str, Any] | None] = {
+        "population_size": 8,
+        "total_steps": 20_000_000,
+        "envs_per_pair": 2,
+        "rollout_length": 32,
+        "epochs": 8,
+        "minibatches": 4,
+        "anneal": False,
+        "entropy": 0.02,
+        "entropy_final": 0.002,
+        "ego_reward_share": 1.0,
+        "chunk_steps": 100_000,
+    }
+
+    probes: int = 16
+    """Pairs that look for uncovered teammates side by side."""
+    rounds: int = 6
+    """Rounds into which the steps of a run are divided, at most; it ends as soon as a round finds nothing."""
+    relative_margin: float = 0.1
+    """Coverage regret above which a pair is taken into the set, in units of the range of returns."""
+    smallest_rivalry: float = 0.5
+    """lambda of the first probe; it rises linearly to 1 for the last."""
+    rival_temperature: float = 0.05
+    """Temperature of the smooth maximum over members, in units of the range of returns."""
+    measured_episodes: int = 64
+    """Episodes of each pair at the end of a round; fewer where episodes are very long."""
+
+    def __post_init__(self) -> None:
+        for name in ("probes", "rounds", "measured_episodes"):
+            check_at_least(name, getattr(self, name), 1)
+        for name in ("relative_margin", "smallest_rivalry"):
+            check_between(name, getattr(self, name), 0, 1)
+        check_positive("rival_temperature", self.rival_temperature)
+
+    def grid_size(self, settings: "GenerateSettings") -> tuple[int, int]:
+        return settings.population_size + self.probes, self.probes
+
+    def grid(self, settings: "GenerateSettings") -> ProbeGrid:
+        if settings.extra_self_play:
+            raise ValueError(
+                "extra_self_play must be 0 for growing, whose probes play mostly with themselves, "
+                f"got {settings.extra_self_play}."
+            )
+        return ProbeGrid(*self.grid_size(settings), settings.envs_per_pair)
+
+    def init(self, key: PRNGKey, world: World) -> Growth:
+        s, most = world.settings, world.rows - world.columns
+        spec = actor_spec(world.environment, s, 1)
+        return Growth(
+            size=jnp.int32(0),
+            teammates=build_networks(s.network, jax.random.split(key, most), spec),
+            rivals=jnp.zeros((most, self.probes)),
+            regrets=jnp.zeros(self.probes),
+            lowest=jnp.float32(0.0),
+            highest=jnp.float32(0.0),
+            round=jnp.int32(0),
+            rise=start_rise(self._longest_round(s)),
+            complete=jnp.bool_(False),
+            finished=jnp.bool_(False),
+        )
+
+    def _longest_round(self, settings: "GenerateSettings") -> int:
+        """Updates after which a round starts to settle even though returns still rise."""
+        steps = self.grid(settings).num_envs * settings.rollout_length * self.rounds * (1.0 + SETTLING)
+        return max(1, int(settings.total_steps / steps))
+
+    def weights(self, state: Growth) -> PairWeights:
+        own, rivalry = jnp.eye(self.probes), jnp.linspace(self.smallest_rivalry, 1.0, self.probes)
+        best_responses = jnp.concatenate([jnp.zeros_like(state.rivals), own])
+        return PairWeights(best_responses, jnp.concatenate([-rivalry[None] * state.rivals, own]))
+
+    def frozen(self, state: Growth) -> Frozen:
+        most = state.rivals.shape[0]
+        return Frozen(jnp.arange(most + self.probes) < most, jnp.zeros(self.probes, bool))
+
+    def update(self, state: Growth, seen: Seen) -> Growth:
+        unit = jnp.maximum(state.highest - state.lowest, SMALLEST_UNIT)
+        values = seen.pair_values[: state.rivals.shape[0]] / (self.rival_temperature * unit)
+        is_member = (jnp.arange(values.shape[0]) < state.size)[:, None]
+        rivals = jax.nn.softmax(values, axis=0, where=is_member)
+        own = jnp.diagonal(seen.pair_values[state.rivals.shape[0] :]).mean()
+        return state._replace(rivals=jnp.where(is_member, rivals, 0.0), rise=follow_rise(state.rise, own))
+
+    def stage(self, state: Growth) -> Stage:
+        progress = settling_progress(state.rise)
+        return Stage(progress, progress >= 1.0, state.finished)
+
+    def next_stage(
+        self, key: PRNGKey, world: World, state: Growth, trained: Population, drawn: Population
+    ) -> tuple[Growth, Population]:
+        """Measure members and probes with each other, choose the set anew, and draw new probes."""
+        size, most = int(state.size), world.rows - world.columns
+        candidates = np.array([*range(size), *range(most, world.rows)])
+        teammates = jax.tree.map(lambda *x: jnp.concatenate(x), state.teammates, trained.teammates.network)
+        both = trained._replace(teammates=_with_network(trained.teammates, teammates))
+        returns = self._measure(key, world, jax.tree.map(lambda x: x[candidates], both))
+        lowest, highest = self._range(key, world, state, drawn, returns)
+        margin = self.relative_margin * (highest - lowest)
+        chosen = candidates[choose_members(returns, margin=margin, most=most)]
+        regrets = measure_regrets(returns, size, floor=lowest)
+        complete = size > 0 and not regrets.max() > margin
+        slots = np.resize(chosen, most)
+        grown = state._replace(
+            size=jnp.int32(len(chosen)),
+            teammates=jax.tree.map(lambda x: x[slots], teammates),
+            rivals=_equal_rivals(len(chosen), state.rivals.shape),
+            regrets=jnp.asarray(regrets, jnp.float32),
+            lowest=jnp.float32(lowest),
+            highest=jnp.float32(highest),
+            round=state.round + 1,
+            rise=start_rise(self._longest_round(world.settings)),
+            complete=jnp.bool_(complete),
+            finished=jnp.bool_(complete or len(chosen) == most),
+        )
+        rows = jax.tree.map(lambda old, new: jnp.concatenate([old[slots], new[most:]]), *_networks(trained, drawn))
+        return grown, drawn._replace(best_responses=_with_network(drawn.best_responses, rows))
+
+    def _measure(self, key: PRNGKey, world: World, pairs: Population) -> Float[np.ndarray, "n n"]:
+        """Mean return of every best response with every teammate."""
+        count = jax.tree.leaves(pairs.teammates.network)[0].shape[0]
+        trials = limit_trials(self.measured_episodes, world.environment.horizon, pairs=count * count)
+        played = cross_play(key, world.environment, *pairs, trials=trials)
+        return np.asarray(played.returns, float)[..., 0].mean(axis=-1)
+
+    def _range(
+        self, key: PRNGKey, world: World, state: Growth, drawn: Population, returns: Float[np.ndarray, "n n"]
+    ) -> tuple[float, float]:
+        """Lowest and highest return of a pair so far; random play is measured in the first round."""
+        known = [float(state.lowest), float(state.highest)]
+        if int(state.round) == 0:
+            untrained = jax.tree.map(lambda x: x[:UNTRAINED_PAIRS], drawn)
+            known = [self._measure(jax.random.fold_in(key, 1), world, untrained).mean()]
+        return min(*known, returns.min()), max(*known, returns.max())
+
+    def report(self, state: Growth) -> dict[str, Array]:
+        return {"round": state.round, "members": state.size, "regret": state.regrets}
+
+    def summarise(self, state: Growth) -> dict[str, Any]:
+        regret = {
+            "largest": float(jnp.max(state.regrets)) if int(state.round) > 1 else None,
+            "margin": self.margin(state, None),
+            "probes": self.probes,
+            "rounds": int(state.round),
+            "complete": bool(state.complete),
+        }
+        return {"coverage_regret": regret}
+
+    def margin(self, state: Growth, settings: "GenerateSettings | None") -> float:
+        del settings
+        return self.relative_margin * float(state.highest - state.lowest)
+
+    def population(self, state: Growth, trained: Population) -> Population:
+        members = slice(0, max(1, int(state.size)))
+        teammates = _with_network(trained.teammates, state.teammates)
+        return jax.tree.map(lambda x: x[members], Population(trained.best_responses, teammates))
+
+
+def start_rise(longest: int) -> Rise:
+    """The beginning of a round whose first phase has at most so many updates."""
+    zero, low = jnp.int32(0), jnp.float32(-jnp.inf)
+    return Rise(zero, jnp.zeros(2), low, low, zero, jnp.int32(longest))
+
+
+def follow_rise(rise: Rise, value: Scalar) -> Rise:
+    """One update later."""
+    sums, updates = rise.sums + jnp.stack([value, value**2]), rise.updates + 1
+    mean = sums[0] / WINDOW
+    noise = jnp.sqrt(jnp.maximum(sums[1] / WINDOW - mean**2, 0.0))
+    first = jnp.where(updates <= WINDOW, mean, rise.first)
+    risen = mean > rise.best + SMALLEST_RISE * (rise.best - first)
+    has_learned = rise.best - first > NOISE * noise
+    stale = jnp.where(risen | ~has_learned, 0, rise.stale + 1)
+    settled = jnp.where(stale >= PATIENCE, jnp.minimum(updates, rise.settled_at), rise.settled_at)
+    after = Rise(updates, jnp.zeros(2), first, jnp.maximum(mean, rise.best), stale, settled)
+    is_full = updates % WINDOW == 0
+    before = rise._replace(updates=updates, sums=sums)
+    return jax.tree.map(lambda new, old: jnp.where(is_full, new, old), after, before)
+
+
+def settling_progress(rise: Rise) -> Scalar:
+    """Progress of a round: at most 1/2 while returns rise, from there to 1 in the settling phase."""
+    passed = rise.updates / rise.settled_at
+    return jnp.where(passed < 1.0, 0.5 * passed, jnp.minimum(0.5 + 0.5 * (passed - 1.0) / SETTLING, 1.0))
+
+
+def choose_members(returns: Float[np.ndarray, "n n"], *, margin: float, most: int) -> list[int]:
+    """A set that covers all teammates at hand: the pair that earns most, then greedily those of highest regret.
+
+    Args:
+      returns: of every best response with every teammate.
+      margin: regret above which a pair is taken.
+      most: number of members.
+    """
+    own = np.diagonal(returns)
+    members = [int(np.argmax(own))]
+    while len(members) < most:
+        regrets = own - returns[members].max(axis=0)
+        best = int(np.argmax(regrets))
+        if not regrets[best] > margin:
+            break
+        members.append(best)
+    return members
+
+
+def measure_regrets(returns: Float[np.ndarray, "n n"], size: int, *, floor: float) -> Float[np.ndarray, "m"]:
+    """What each probe earns beyond the best of the first `size` pairs, the members, with its teammate."""
+    served = returns[:size, size:].max(axis=0) if size else floor
+    return np.diagonal(returns)[size:] - served
+
+
+def _equal_rivals(size: int, shape: tuple[int, ...]) -> Float[Array, "S M"]:
+    """All members count alike before the first update of a round."""
+    rivals = np.zeros(shape, np.float32)
+    rivals[:size] = 1.0 / size
+    return jnp.asarray(rivals)
+
+
+def _networks(trained: Population, drawn: Population) -> tuple[PyTree, PyTree]:
+    return trained.best_responses.network, drawn.best_responses.network
+
+
+def _with_network(policy: Any, network: Network) -> Any:
+    """The same kind of policy with other networks."""
+    return type(policy)(network, policy.kind, policy.spec)
