@@ -2,6 +2,7 @@
 
 import gc
 import os
+from pathlib import Path
 
 from jaxtyping import install_import_hook
 
@@ -23,6 +24,19 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 import pytest  # noqa: E402
 
 from coverset.runs import trust  # noqa: E402
+
+MOST_MEMORY = 3 * 2**30
+"""Bytes of a test process beyond which compiled programs are forgotten: they are cached on disk."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def bounded_memory():
+    """Without this, compiled programs of all tests add up to more than ten gigabytes per process."""
+    yield
+    pages = Path("/proc/self/statm")
+    if pages.exists() and int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > MOST_MEMORY:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture(autouse=True, scope="module")

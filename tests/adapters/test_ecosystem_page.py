@@ -40,6 +40,8 @@ SEATS = [
     ("coverset.adapters.jaxmarl:from_jaxmarl", 3),
     ("coverset.adapters.hanabi:mini_hanabi", 2),
     ("coverset.adapters.hanabi:Hanabi", 2),
+    ("coverset.adapters.hanabi:mini_hanabi", 2),
+    ("coverset.adapters.hanabi:mini_hanabi", 2),
 ]
 
 
@@ -48,7 +50,8 @@ def test_every_command_names_an_environment_that_can_be_made() -> None:
     made = []
     for words in pages.commands(PAGE):
         if words[0] == "generate" and words[1].startswith("coverset.adapters."):
-            given = takewhile(lambda word: not word.startswith("--"), words[3:])
+            after = words[words.index("--env-args") + 1 :] if "--env-args" in words else []
+            given = takewhile(lambda word: not word.startswith("--"), after)
             made.append((words[1], make(words[1], **parse_key_values("env_args", tuple(given))).num_seats))
     assert made == SEATS
 

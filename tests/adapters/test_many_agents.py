@@ -310,7 +310,8 @@ def test_the_numbers_are_those_of_jumanji(reward: str) -> None:
         return jax.lax.scan(step, theirs.reset(jax.random.key_data(key))[0], actions)[1]
 
     _, (actions, legal, observed, rewards, terminated, _) = play_episodes(environment, 100, seed=2)
-    seen, mask, earned = jax.vmap(play)(jax.random.split(jax.random.key(2), 100), actions)
+    with implicit_promotion():
+        seen, mask, earned = jax.vmap(play)(jax.random.split(jax.random.key(2), 100), actions)
     np.testing.assert_array_equal(observed, seen)
     np.testing.assert_array_equal(legal[:, 1:], mask[:, :-1])
     np.testing.assert_allclose(rewards, earned if reward == "by-agent" else earned.sum(-1), rtol=1e-6, atol=1e-7)

@@ -77,7 +77,8 @@ def gradient(loss, grid, networks, batch):
 def test_gathered_parameters_act_like_the_grid(trainer, learned) -> None:
     grid = trainer.grid
     shape = (grid.rows, grid.row_size, 2, trainer.environment.observation_size)
-    observations = jax.random.normal(jax.random.key(0), shape)
+    both = jax.random.normal(jax.random.key(0), shape)
+    observations = (both[..., 0, :], both[..., 1, :])
     ours, theirs = (
         jax.jit(act, static_argnums=1)(learned, grid, observations, Memories((), ()))[0]
         for act in (grid_logits, gathered_logits)

@@ -23,7 +23,14 @@ def refusal(capsys, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nowhere"], ["environment must be one of", "foraging, matrix, reaching, weighted-reaching", "'nowhere'"]),
+        (
+            ["nowhere"],
+            [
+                "environment must be one of",
+                "foraging, matching-pennies, matrix, reaching, rock-paper-scissors",
+                "'nowhere'",
+            ],
+        ),
         (["matrxi"], ["'matrxi'", "Did you mean 'matrix'?"]),
         (["no_such_module:game"], ["'no_such_module:game'", "module:function"]),
         (["broken_game:TooLong"], ["TooLong.observe must be float32[2, 1], got float32[2, 3]"]),
@@ -33,7 +40,11 @@ def refusal(capsys, *arguments: str) -> str:
         (["--seeds", "1"], ["needs an environment"]),
         (
             ["matrix", "--method", "lbrdive"],
-            ["method must be lbrdiv, brdiv, lipo, independent or module:Class", "'lbrdive'", "Did you mean 'lbrdiv'?"],
+            [
+                "method must be lbrdiv, brdiv, lipo, growing, independent or module:Class",
+                "'lbrdive'",
+                "Did you mean 'lbrdiv'?",
+            ],
         ),
         (["matrix", "--preset", "quick"], ["preset must be one of fast, paper", "'quick'"]),
         (["matrix", "--population-size", "0"], ["population_size must be at least 2", "got 0"]),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import coverset
 from coverset.envs.matrix import MatrixGame
+from coverset.pipeline.loop import Reporter, Stopped
 from coverset.presets import resolve_generation
 from coverset.teammates.methods.growing import (
     WINDOW,
@@ -27,7 +28,10 @@ from coverset.teammates.trainer import Trainer
 
 GRID = ProbeGrid(rows=5, columns=3, per_pair=2)  # two members, three probes
 TABLE = np.array(MatrixGame().payoffs)
-SMALL = {"total_steps": 1_500_000, "hidden_sizes": (32, 32), "rollout_length": 4, "chunk_steps": 100_000}
+SMALL = {
+    "total_steps": 1_500_000, "hidden_sizes": (32, 32), "rollout_length": 4, "epochs": 4, "chunk_steps": 50_000,
+    "probes": 8, "population_size": 4,
+}  # fmt: skip
 
 
 def test_members_play_with_every_probe_and_probes_with_themselves() -> None:
@@ -155,7 +159,42 @@ def test_the_saved_population_holds_the_members(grown) -> None:
     assert len(summary["cross_play"]) == len(jax.tree.leaves(population.teammates)[0]) == 3
     rows = [json.loads(line) for line in (out / "seed-0" / "metrics.jsonl").read_text().splitlines()]
     assert rows[-1]["method"]["members"] == 3
-    assert len(rows[-1]["method"]["regret"]) == Growing().probes
+    assert len(rows[-1]["method"]["regret"]) == SMALL["probes"]
+
+
+class StopAfter(Reporter):
+    """Asks to stop after some chunks."""
+
+    def __init__(self, chunks: int) -> None:
+        self.left = chunks
+
+    def chunk(self, env_steps: int, status: str) -> None:
+        self.left -= 1
+
+    def should_stop(self) -> bool:
+        return self.left <= 0
+
+
+def test_stopped_within_and_between_rounds_a_run_ends_with_the_same_bytes(tmp_path) -> None:
+    chosen: dict = {
+        "method": "growing",
+        "seeds": [5],
+        "rounds": 3,
+        **SMALL,
+        "total_steps": 200_000,
+        "chunk_steps": 20_000,
+    }
+    coverset.generate("matrix", out=tmp_path / "whole", **chosen)
+    with pytest.raises(Stopped):
+        coverset.generate("matrix", out=tmp_path / "stopped", reporter=StopAfter(2), **chosen)
+    with pytest.raises(Stopped):
+        coverset.generate("matrix", out=tmp_path / "stopped", reporter=StopAfter(3), resume=True, **chosen)
+    coverset.generate("matrix", out=tmp_path / "stopped", resume=True, **chosen)
+    for name in ("policies.safetensors", "metrics.jsonl"):
+        whole, stopped = ((tmp_path / run / "seed-5" / name).read_bytes() for run in ("whole", "stopped"))
+        assert whole == stopped, name
+    rows = [json.loads(line) for line in (tmp_path / "whole" / "seed-5" / "metrics.jsonl").read_text().splitlines()]
+    assert rows[-1]["method"]["round"] >= 2, "a stop may fall between two rounds"
 
 
 def test_other_settings_of_the_grid_are_refused() -> None:
