@@ -85,6 +85,14 @@ def count_found(table: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> int
     return len(set(find_members(game, none(rows), none(columns))) - {None})
 
 
+def write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
+    """One line for each game, in the order of their numbers."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, lines[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(sorted(lines, key=lambda line: line["game"]))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--games", nargs=2, type=int, default=(1000, 50), metavar=("FIRST", "COUNT"))
@@ -110,10 +118,7 @@ def main() -> None:
     members = sum(line["found"] for line in lines), sum(line["coverage_size"] for line in lines)
     print(f"whole set in {whole} of {len(lines)} games, {members[0]} of {members[1]} members")
     if options.out:
-        with options.out.open("w", newline="") as file:
-            writer = csv.DictWriter(file, lines[0], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(sorted(lines, key=lambda line: line["game"]))
+        write_lines(options.out, lines)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ returns that the run has measured; sizes are compared with the number of such me
 """
 
 import argparse
-import csv
 import sys
 import time
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from bimatrix_games import ArgumentGame, random_bimatrix
+from bimatrix_games import ArgumentGame, random_bimatrix, write_lines
 
 from coverset.policies.population import Population
 from coverset.presets import resolve_generation
@@ -160,10 +159,7 @@ def main() -> None:
         f"all due members in {whole} of {len(lines)} games, size as due in {sizes}, {time.process_time() - began:.0f} s"
     )
     if options.out:
-        with options.out.open("w", newline="") as file:
-            writer = csv.DictWriter(file, lines[0], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(sorted(lines, key=lambda line: line["game"]))
+        write_lines(options.out, lines)
 
 
 if __name__ == "__main__":

@@ -251,7 +251,8 @@ def test_reaching_with_a_team_is_the_best_of_all_plans(
 def test_seats_of_a_team_have_the_same_oracle_where_they_are_alike() -> None:
     for payoffs, alike in ((WEIGHTED, True), (CODES, False)):
         environment = Reaching(payoffs=payoffs, ends_apart=True, players=3, horizon=12)
-        values = np.array([[oracle.value for oracle in oracles(environment, seat).values()] for seat in range(3)])
+        partners = heuristics(environment).values()
+        values = np.array([[environment.best_response(each, seat).value for each in partners] for seat in range(3)])
         assert environment.seats_alike == alike
         assert np.allclose(values, values[0]) == alike
 
