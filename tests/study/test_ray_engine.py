@@ -116,6 +116,7 @@ def local(tmp_path_factory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_stopped_and_with_a_worker_killed_a_study_ends_with_the_same_results(
     cluster: StudyEngine, local: Path, tmp_path: Path
 ) -> None:
