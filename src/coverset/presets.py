@@ -138,12 +138,28 @@ _GENERATE: dict[str, dict[str, dict[str, Any]]] = {
 
 _OTHER_ENVIRONMENTS: dict[str, Any] = {
     "population_size": 4,
-    "total_steps": 2_000_000,
-    "minibatches": 4,
-    "entropy": 0.05,
+    "total_steps": 4_000_000,
+    # Self-play is what has to be learned first, and cross-play only measured: most environments are in self-play.
+    "envs_per_pair": 2,
+    "extra_self_play": 12,
+    "rollout_length": 64,
+    "max_rollout_episodes": 8,
+    "epochs": 8,
+    "minibatches": 8,
+    "learning_rate": 5e-4,
+    "entropy": 0.02,
     "entropy_final": 0.005,
+    # Nothing depends on the scale of rewards.
+    "normalise_values": True,
+    "advantage_scale_memory": 0.99,
+    "scale_free": True,
+    "margin": 0.1,
+    "multiplier_learning_rate": 0.3,
+    # In games with sparse rewards, multipliers that grow before a pair earns anything teach it to avoid all rewards.
+    "multiplier_growth_exponent": 1.0,
+    "restart_patience": 100,
 }
-"""For games without a preset: as for reaching, explore long enough to find conventions, then exploit."""
+"""For games without a preset."""
 
 _ALPHA: dict[str, dict[str, float]] = {
     "brdiv": {"matrix": 1.0, "reaching": 10.0, "weighted-reaching": 1.0, "foraging": 0.4},

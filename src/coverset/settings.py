@@ -5,7 +5,7 @@ What only one method or learner needs is a field of that method or learner, in i
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar, get_type_hints
 
 from coverset.checks import check_at_least, check_between, check_finite, check_one_of, check_positive, check_type
@@ -100,6 +100,9 @@ class GenerateSettings(LearningSettings):
     half of them both learning rates fall to zero."""
     envs_per_pair: int = 16
     """Environments in each cell of the pair grid."""
+    max_rollout_episodes: int = 0
+    """Most episodes of full length that a rollout may span, 0 for any number: `rollout_length` is shortened for games
+    of few steps, so that policies do not commit themselves before the method has seen what they do."""
     extra_self_play: int = 0
     """Further environments in each self-play cell; they sharpen its estimates and leave the objective as it is."""
     share_pair_parameters: bool = False
@@ -115,6 +118,13 @@ class GenerateSettings(LearningSettings):
     small one leaves the lead to the constraints while multipliers are learned."""
     normalise_advantages: bool = True
     """Whether each policy's advantages are divided by their root mean square in the rollout."""
+    advantage_scale_memory: float = 0.0
+    """How much of that root mean square remains after an update as the least that later advantages are divided by. Near
+    1, rollouts in which nothing is earned do not amplify noise; 0 to normalise every rollout by itself."""
+    normalise_values: bool = False
+    """Whether the critic learns values in units of their running mean and standard deviation (PopArt)."""
+    scale_free: bool = False
+    """Whether `margin` and the method's multipliers are in units of the range of pair returns that the run has seen."""
     normalise_pair_weights: bool = True
     """Whether each policy's loss is divided by its largest pair weight, w_ii in the paper's methods."""
     value_states: str = "initial"
@@ -131,7 +141,7 @@ class GenerateSettings(LearningSettings):
         for name in ("margin", "settled_margin_factor"):
             check_at_least(name, getattr(self, name), 0)
             check_finite(name, getattr(self, name))
-        for name in ("extra_self_play", "restart_patience", "stop_patience"):
+        for name in ("extra_self_play", "restart_patience", "stop_patience", "max_rollout_episodes"):
             check_at_least(name, getattr(self, name), 0)
         for name in ("envs_per_pair", "value_samples"):
             check_at_least(name, getattr(self, name), 1)
@@ -139,9 +149,17 @@ class GenerateSettings(LearningSettings):
         check_between("target_update_rate", self.target_update_rate, 0, 1)
         check_one_of("value_states", self.value_states, VALUE_STATES)
         check_one_of("team_networks", self.team_networks, TEAM_NETWORKS)
-        check_between("ego_reward_share", self.ego_reward_share, 0, 1)
+        for name in ("ego_reward_share", "advantage_scale_memory"):
+            check_between(name, getattr(self, name), 0, 1)
         check_at_least("own_reward_scale", self.own_reward_scale, 0)
         check_finite("own_reward_scale", self.own_reward_scale)
+
+    def for_horizon(self, horizon: int) -> "GenerateSettings":
+        """The same settings with rollouts of at most `max_rollout_episodes` episodes, a multiple of `minibatches`."""
+        if not self.max_rollout_episodes:
+            return self
+        longest = math.ceil(self.max_rollout_episodes * horizon / self.minibatches) * self.minibatches
+        return replace(self, rollout_length=min(self.rollout_length, longest))
 
     @property
     def settled_margin(self) -> float:

@@ -14,6 +14,7 @@ from coverset.envs.conformance import check_environment
 from coverset.envs.foraging import Foraging
 from coverset.envs.matrix import MatrixGame
 from coverset.envs.reaching import WEIGHTED, Reaching
+from coverset.envs.signalling import Signalling
 from coverset.types import Outcome
 
 BUILT_IN = {
@@ -22,6 +23,8 @@ BUILT_IN = {
     "reaching": Reaching(),
     "weighted-reaching, both seen": Reaching(payoffs=WEIGHTED, ends_apart=True, sees_teammate=True),
     "reaching, coordinates": Reaching(encoding="coordinates", size=4, horizon=7, sees_teammate=True),
+    "signalling": Signalling(),
+    "signalling, two symbols": Signalling(symbols=2, horizon=3),
     "foraging": Foraging(),
     "foraging, coordinates, both seen": Foraging(sees_teammate=True, encoding="coordinates", horizon=20),
     "foraging, random, both seen": Foraging(objects="random", sees_teammate=True, horizon=20),

@@ -15,6 +15,8 @@ from coverset.envs.matrix import MatrixGame
 from coverset.pipeline.loop import Reporter, Stopped
 from coverset.presets import resolve_generation
 from coverset.teammates.methods.growing import (
+    PATIENCE,
+    RELATIVE_PATIENCE,
     WINDOW,
     Growing,
     choose_members,
@@ -118,10 +120,10 @@ def noise(count: int):
 
 def test_a_round_goes_on_while_returns_rise_and_settles_when_they_do_not() -> None:
     rising = np.linspace(0.0, 1.0, 200)
-    progress = follow(np.concatenate([rising, np.ones(200)]) + noise(400))
+    progress = follow(np.concatenate([rising, np.ones(300)]) + noise(500))
     assert (progress[:200] < 0.5).all()
     settled = int(np.argmax(progress >= 0.5)) + 1
-    assert 200 < settled <= 200 + 6 * WINDOW
+    assert 200 + PATIENCE * WINDOW <= settled <= (1.0 + RELATIVE_PATIENCE) * 200 + PATIENCE * WINDOW
     assert int(np.argmax(progress >= 1.0)) + 1 == pytest.approx(1.5 * settled, abs=1)
 
 

@@ -26,7 +26,7 @@ def metrics(conventions: int) -> Metrics:
     values = jnp.array([[9.0, 1.0], [2.0, 3.0]])
     entropy = (jnp.array([0.1, 0.2]), jnp.array([0.3, 0.4]))
     losses = Losses(entropy, jnp.float32(0.25), {"distance": jnp.float32(0.125)})
-    return Metrics(tally, values, losses, jnp.bool_(True), jnp.array([False, True]))
+    return Metrics(tally, values, losses, jnp.bool_(True), jnp.array([False, True]), jnp.bool_(True))
 
 
 @pytest.fixture(scope="module")

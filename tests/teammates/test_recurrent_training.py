@@ -68,7 +68,7 @@ def played(request) -> tuple[Trainer, TrainState, Steps, Batch]:
             steps, _, playing = collect(
                 jax.random.key(number), trainer.environment, trainer.grid, networks, state.playing, length=LENGTH
             )
-            batch, memories = trainer.batch(state, steps, WEIGHTS)
+            batch, memories, _ = trainer.batch(state, steps, WEIGHTS)
             before = state
             state = state._replace(playing=playing, critic_memories=memories)
         return before, steps, batch

@@ -15,6 +15,7 @@ from coverset.envs.base import Environment
 from coverset.envs.foraging import Foraging
 from coverset.envs.matrix import MATCHING_PENNIES, ROCK_PAPER_SCISSORS, MatrixGame
 from coverset.envs.reaching import WEIGHTED, Reaching
+from coverset.envs.signalling import Signalling
 from coverset.runs.trust import check_trusted, foreign_names, note_named
 
 ENTRY_POINT_GROUP = "coverset.environments"
@@ -53,6 +54,7 @@ _BUILT_IN: dict[str, Factory] = {
     "reaching": Reaching,
     "weighted-reaching": _weighted_reaching,
     "foraging": Foraging,
+    "signalling": Signalling,
     "rock-paper-scissors": _zero_sum(ROCK_PAPER_SCISSORS),
     "matching-pennies": _zero_sum(MATCHING_PENNIES),
 }

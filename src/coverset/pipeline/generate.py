@@ -114,7 +114,8 @@ def make_plan(
         note_named(*foreign_names({"env": name, "env_parameters": parameters}))
     resolved, method_settings = resolve_generation(name, method, preset, settings, **overrides)
     note_named(*(kind for kind in (resolved.network, resolved.critic_network) if ":" in kind))
-    plan = Plan(name, environment, parameters, method_settings, preset, resolved)
+    fitted = resolved.for_horizon(environment.horizon)
+    plan = Plan(name, environment, parameters, method_settings, preset, fitted)
     assert plan.trainer.grid.num_envs > 0  # building the trainer checks that everything fits together
     return plan
 
@@ -258,7 +259,8 @@ class GenerationJob(Job):
     def trouble(self, report: tuple[Metrics, PyTree]) -> str | None:
         metrics, _ = report
         rates = "learning_rate, critic_learning_rate or the rates of the method"
-        return trouble(np.asarray(metrics.tally.returns), bool(metrics.finite), rates, self.plan.environment)
+        paid = bool(metrics.rewards_finite) and bool(np.isfinite(metrics.tally.returns).all())
+        return trouble(paid, bool(metrics.finite), rates, self.plan.environment)
 
     def status(self, rows: list[dict[str, Any]]) -> str:
         """For example: self-play 8.9  cross-play 4.1  found 4 of 4 x3, 3 of 4 x1."""

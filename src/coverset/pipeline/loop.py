@@ -380,9 +380,15 @@ def _check_finite(
             )
 
 
-def trouble(returns: np.ndarray, finite: bool, rates: str, environment: Environment) -> str | None:
-    """What can go wrong in any training: returns of episodes depend on the environment alone, the rest on rates too."""
-    paid = bool(np.isfinite(returns).all())
+def trouble(paid: bool, finite: bool, rates: str, environment: Environment) -> str | None:
+    """What can go wrong in any training: rewards depend on the environment alone, the rest on rates too.
+
+    Args:
+      paid: whether all rewards and returns are finite.
+      finite: whether everything else is.
+      rates: names of the learning rates.
+      environment: the game.
+    """
     if not (paid and finite) and (huge := _huge_parameter(environment)):
         return f"{huge} overflow float32 arithmetic. Choose smaller numbers"
     if not paid:

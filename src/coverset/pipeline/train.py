@@ -310,7 +310,8 @@ class AgentJob(Job):
     def trouble(self, report: tuple[AgentMetrics, PyTree]) -> str | None:
         metrics, _ = report
         rates = "learning_rate or critic_learning_rate"
-        return trouble(np.asarray(metrics.returns), bool(metrics.finite), rates, self.plan.environment)
+        paid = bool(np.isfinite(metrics.returns).all())
+        return trouble(paid, bool(metrics.finite), rates, self.plan.environment)
 
     def status(self, rows: list[dict[str, Any]]) -> str:
         """For example: return 7.31  held-out 6.90."""

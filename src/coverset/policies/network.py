@@ -100,6 +100,14 @@ class Network(eqx.Module):
             raise TypeError(f"{type(self).__name__} is recurrent and must define unroll.")
         return self.step(inputs, memory, context)[0]
 
+    def rescale_outputs(self, gain: Float[Array, "o"], offset: Float[Array, "o"]) -> "Network":
+        """The network whose outputs are `gain * outputs + offset`, for critics whose units move.
+
+        A network that does not define it keeps its outputs, and its values move with their units.
+        """
+        del gain, offset
+        return self
+
 
 def clear_memory(memory: PyTree, initial: PyTree, fresh: Bool[Array, "*b"]) -> PyTree:
     """The initial memory where `fresh`, else the present one."""

@@ -46,11 +46,14 @@ OWN_ENVIRONMENTS = frozenset(
         "coverset.envs.matrix:MatrixGame",
         "coverset.envs.reaching.dynamics:Reaching",
         "coverset.envs.reaching:Reaching",
+        "coverset.envs.signalling.dynamics:Signalling",
+        "coverset.envs.signalling:Signalling",
         "foraging",
         "matching-pennies",
         "matrix",
         "reaching",
         "rock-paper-scissors",
+        "signalling",
         "weighted-reaching",
     }
 )

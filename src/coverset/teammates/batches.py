@@ -19,6 +19,8 @@ from coverset.teammates.pair_grid import PairGrid
 from coverset.types import PRNGKey, PyTree
 
 SMALLEST_SCALE = 1e-6
+TINY = 1e-30
+"""In place of it where nothing may depend on the scale of rewards."""
 
 
 class SeatBatch(NamedTuple):
@@ -167,6 +169,31 @@ def _magnitude(side: int, advantage: Float[Array, "T R B *h"]) -> Float[Array, "
     return jnp.sqrt(jnp.mean(jnp.square(advantage), axis=-1))
 
 
+def normalising_scale(
+    side: int,
+    grid: PairGrid,
+    steps: Steps,
+    advantage: Float[Array, "T R B *h"],
+    settings: GenerateSettings,
+    last_scale: Float[Array, "K"] | None = None,
+) -> Float[Array, "K"]:
+    """s_i of `teammates.ppo`: what every policy's advantages are divided by with `normalise_advantages`.
+
+    Args:
+      side: 0 for best responses, 1 for teammates.
+      grid: the pair grid.
+      steps: a rollout.
+      advantage: of its steps.
+      settings: of the run.
+      last_scale: the result of the update before; not needed without `advantage_scale_memory`.
+    """
+    shares = None if steps.is_data is None else data_shares(grid, steps)
+    scale = advantage_scales(grid, _magnitude(side, advantage), shares)[side]
+    if last_scale is None or not settings.advantage_scale_memory:
+        return scale + SMALLEST_SCALE
+    return jnp.maximum(jnp.maximum(scale, settings.advantage_scale_memory * last_scale), TINY)
+
+
 def seat_batch(
     side: int,
     seats: Seating,
@@ -177,6 +204,7 @@ def seat_batch(
     memory: PyTree,
     settings: GenerateSettings,
     *,
+    scale: Float[Array, "K"] | None = None,
     recurrent: bool = False,
 ) -> SeatBatch:
     """One population's own data; the pair weight multiplies the advantage (Algorithm 1) and touches nothing else.
@@ -190,6 +218,7 @@ def seat_batch(
       weights: of the pairs, as this population sees them.
       memory: of its networks, before the rollout.
       settings: of the run.
+      scale: what each policy's advantages are divided by with `normalise_advantages`; that of this rollout by default.
       recurrent: whether its networks have memory.
     """
     view = jax.vmap(grid.by_teammate) if side else (lambda x: x)
@@ -199,8 +228,8 @@ def seat_batch(
     weighted = view(weighted_advantages(side, grid, advantage, weights))
     per_member = (None, slice(None), *(None,) * (weighted.ndim - 2))
     if settings.normalise_advantages:
-        scales = advantage_scales(grid, _magnitude(side, advantage), None if steps.is_data is None else shares)
-        weighted = weighted / (scales[side][per_member] + SMALLEST_SCALE)
+        scale = normalising_scale(side, grid, steps, advantage, settings) if scale is None else scale
+        weighted = weighted / scale[per_member]
     if settings.normalise_pair_weights:
         weighted = weighted / largest_weights(weights.T if side else weights)[per_member]
     if weighted.ndim == shares.ndim:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from coverset.learning.value_scale import ValueScale, follow_targets, output_correction, start_value_scale
 from coverset.policies.network import Network, NetworkSpec, clear_memory, network_class
 from coverset.types import PRNGKey, PyTree
 
@@ -36,9 +37,13 @@ class PairCritic(eqx.Module):
     teammate_embedding: Float[Array, "*s C h"]
     image_shape: tuple[int, ...] | None = eqx.field(static=True, default=None)
     """Shape of all seats' images side by side as channels, where the network reads images."""
+    scale: ValueScale | None = None
+    """Units of the network's outputs; None where they are those of the rewards."""
 
     @classmethod
-    def create(cls, key: PRNGKey, kind: str, spec: NetworkSpec, rows: int, columns: int) -> "PairCritic":
+    def create(
+        cls, key: PRNGKey, kind: str, spec: NetworkSpec, rows: int, columns: int, *, finds_scale: bool = False
+    ) -> "PairCritic":
         """Draw the layers, and unit-scale embeddings that tell pairs apart from the start.
 
         Args:
@@ -47,6 +52,7 @@ class PairCritic(eqx.Module):
           spec: its sizes; the input is the observations of all seats.
           rows: number of best responses.
           columns: number of teammates.
+          finds_scale: whether values are learned in units of their own.
         """
         network_key, row_key, column_key = jax.random.split(key, 3)
         width = spec.hidden_sizes[0]
@@ -55,6 +61,7 @@ class PairCritic(eqx.Module):
             best_response_embedding=jax.random.normal(row_key, (rows, width)),
             teammate_embedding=jax.random.normal(column_key, (columns, width)),
             image_shape=spec.input_shape if len(spec.input_shape) > 1 else None,
+            scale=start_value_scale(spec.num_outputs) if finds_scale else None,
         )
 
     def identity(self, best_response: Int[Array, "*b"], teammate: Int[Array, "*b"]) -> Float[Array, "*b h"]:
@@ -66,7 +73,7 @@ class PairCritic(eqx.Module):
     ) -> tuple[Float[Array, "..."], PyTree]:
         """Expected discounted return of the pair from these observations on, and the memory after them."""
         values, memory = self.network.step(self._join(observations), memory, identity)
-        return _single_head(values), memory
+        return _single_head(self._in_units_of_reward(values)), memory
 
     def evaluate(
         self,
@@ -106,7 +113,35 @@ class PairCritic(eqx.Module):
         identity: Float[Array, "..."],
     ) -> Float[Array, "..."]:
         """Values of a rollout, for the critic's loss."""
-        return _single_head(self.network.unroll(self._join(observations), memory, fresh, identity))
+        outputs = self.network.unroll(self._join(observations), memory, fresh, identity)
+        return _single_head(self._in_units_of_reward(outputs))
+
+    def _in_units_of_reward(self, outputs: Float[Array, "... h"]) -> Float[Array, "... h"]:
+        if self.scale is None:
+            return outputs
+        mean, deviation = (jax.lax.stop_gradient(x) for x in (self.scale.mean, self.scale.deviation))
+        lead = (1,) * (outputs.ndim - 1)
+        return outputs * deviation.reshape(*lead, -1) + mean.reshape(*lead, -1)
+
+    @property
+    def deviation(self) -> Float[Array, ""] | float:
+        """Standard deviation of the ego's values over what the critic has seen; 0 where it does not know."""
+        return 0.0 if self.scale is None else self.scale.deviation[0]
+
+    def in_units(self, errors: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Errors of values in the units in which they are learned."""
+        if self.scale is None:
+            return errors
+        unit = jax.lax.stop_gradient(self.scale.deviation)
+        return errors / (unit[0] if unit.shape[0] == 1 else unit.reshape((1,) * (errors.ndim - 1) + unit.shape))
+
+    def follow_targets(self, targets: Float[Array, "T *b"]) -> "PairCritic":
+        """The same values in units that have seen these targets, too; itself, where it has no units of its own."""
+        if self.scale is None:
+            return self
+        scale = follow_targets(self.scale, targets.reshape(-1, self.scale.mean.shape[0]))
+        network = self.network.rescale_outputs(*output_correction(self.scale, scale))
+        return eqx.tree_at(lambda critic: (critic.network, critic.scale), self, (network, scale))
 
     def _join(self, observations: Float[Array, "*b s d"]) -> Float[Array, "*b j"]:
         """All seats' observations as one flat vector; images side by side as channels."""

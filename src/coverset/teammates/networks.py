@@ -46,6 +46,8 @@ def critic_spec(environment: Environment, settings: GenerateSettings) -> Network
         hidden_sizes=settings.hidden_sizes,
         memory_size=settings.memory_size,
         fourier_bandwidth=settings.fourier_bandwidth,
+        # Units are not known yet: values that start at random would be in wrong ones.
+        head_scale=POLICY_HEAD_SCALE if settings.normalise_values else 1.0,
     )
 
 
@@ -75,5 +77,6 @@ def init_networks(
     best_responses = population(row_key, 0)
     teammates = best_responses if settings.share_pair_parameters else population(column_key, 1)
     spec = critic_spec(environment, settings)
-    critic = PairCritic.create(critic_key, settings.critic_network, spec, *size)
+    scaled = settings.normalise_values
+    critic = PairCritic.create(critic_key, settings.critic_network, spec, *size, finds_scale=scaled)
     return Networks(best_responses, teammates, critic)

@@ -7,7 +7,8 @@ Best response i maximises, over its own row of the grid (teammate j likewise ove
     A'   = w_ij A_ij / (s_i u_i)
     A_ij   generalised advantage of the pair's reward, and the method's bonus if it has one, under V^{i,-j}
     w_ij   weight of the pair, from the method
-    s_i    root mean square of A over the row with `normalise_advantages`, else 1
+    s_i    root mean square of A over the row with `normalise_advantages`, else 1; with `advantage_scale_memory` m the
+           larger of it and m times the s_i of the update before, so that rollouts without reward do not amplify noise
     u_i    in the first term, the row's largest weight (w_ii) with `normalise_pair_weights`, else 1; in the entropy term
            the other way round: the paper's bonus is w_ent w_ii, and in units of w_ii that factor is 1
 
@@ -135,7 +136,7 @@ def critic_loss(critic: PairCritic, grid: PairGrid, batch: CriticBatch) -> Scala
         identity = critic.identity(best_responses, teammates)
         observations, fresh = members_first(batch.observations), members_first(batch.fresh)
         values = members_first(critic.unroll(observations, batch.memory, fresh, identity))
-    errors = jnp.square(values - batch.target)
+    errors = jnp.square(critic.in_units(values - batch.target))
     return jnp.mean(share * (errors.mean(axis=-1) if errors.ndim > share.ndim else errors))
 
 

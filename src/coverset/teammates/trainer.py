@@ -29,7 +29,7 @@ from coverset.policies.actor import ActorPolicy
 from coverset.policies.network import check_observation_shape, network_class
 from coverset.policies.population import Population
 from coverset.settings import GenerateSettings, Schedule
-from coverset.teammates.batches import Batch, SeatBatch, critic_batch, estimate, seat_batch
+from coverset.teammates.batches import Batch, SeatBatch, critic_batch, estimate, normalising_scale, seat_batch
 from coverset.teammates.collect import Playing, Steps, Tally, collect, grid_logits, start_playing
 from coverset.teammates.critic import PairCritic
 from coverset.teammates.method import Method, PairWeights, Rollout, Seen, World, as_pair_weights, violates_constraints
@@ -37,6 +37,7 @@ from coverset.teammates.networks import Networks, actor_spec, critic_input_shape
 from coverset.teammates.pair_grid import PairGrid
 from coverset.teammates.ppo import Losses, Optimised, Pace, grid_loss, improve, init_moments
 from coverset.teammates.restarts import decide_restarts, restart_pairs
+from coverset.teammates.units import Units, start_units
 from coverset.types import PRNGKey, PyTree, Scalar
 
 METHOD_STREAM = 29
@@ -65,6 +66,8 @@ class TrainState(NamedTuple):
     settled: Int[Array, ""]
     """For how many updates in a row every pair has been settled."""
     playing: Playing
+    units: Units
+    """Of what the run has seen so far."""
 
 
 class Metrics(NamedTuple):
@@ -77,6 +80,8 @@ class Metrics(NamedTuple):
     finite: Bool[Array, "*u"]
     restarted: Bool[Array, "*u K"]
     """Pairs that restarted."""
+    rewards_finite: Bool[Array, "*u"]
+    """Whether the game paid finite rewards only, in episodes that have not ended yet, too."""
 
 
 class Arithmetic(NamedTuple):
@@ -160,6 +165,7 @@ class Trainer:
             stuck=jnp.zeros(max(grid.rows, grid.columns), jnp.int32),
             settled=jnp.int32(0),
             playing=start_playing(env_key, self.environment, grid, networks, self.method.prefix(method)),
+            units=start_units(grid.rows, grid.columns),
         )
 
     def next_stage(self, state: TrainState) -> TrainState:
@@ -226,6 +232,7 @@ class Trainer:
             losses=jax.tree.map(lambda x: x.mean(axis=0), rows.losses),
             finite=rows.finite.all(),
             restarted=rows.restarted.any(axis=0),
+            rewards_finite=rows.rewards_finite.all(),
         )
 
     def update(self, state: TrainState) -> tuple[TrainState, Metrics]:
@@ -243,11 +250,13 @@ class Trainer:
             act=self.arithmetic.act,
         )
         weights = as_pair_weights(method.weights(state.method))
-        batch, critic_memories = self.batch(state, steps, weights)
+        batch, critic_memories, scales = self.batch(state, steps, weights)
+        networks = state.optimised.networks
+        networks = networks._replace(critic=networks.critic.follow_targets(batch.critic.target))
         optimised, losses = improve(
             improve_key,
             self.grid,
-            state.optimised,
+            state.optimised._replace(networks=networks),
             batch,
             weights,
             self.pace(state),
@@ -258,23 +267,38 @@ class Trainer:
         )
         critic = optimised.networks.critic
         pair_values = self.pair_values(value_key, critic, steps)
-        optimised, restarted, stuck = self.restart(jax.random.fold_in(value_key, 1), state, optimised, pair_values)
-        seen = Seen(self.world, state.update, self.progress(state), pair_values, steps, optimised.networks, restarted)
+        units = state.units.follow(pair_values, critic.deviation, scales)
+        in_units = units.of_returns(pair_values) if s.scale_free else pair_values
+        optimised, restarted, stuck = self.restart(jax.random.fold_in(value_key, 1), state, optimised, in_units)
+        seen = Seen(self.world, state.update, self.progress(state), in_units, steps, optimised.networks, restarted)
         next_state = TrainState(
             key=key,
             update=state.update + 1,
             optimised=optimised,
-            target_critic=optax.incremental_update(critic, state.target_critic, s.target_update_rate),  # pyright: ignore[reportArgumentType]
+            target_critic=self._follow_critic(critic, state.target_critic, batch.critic.target),
             critic_memories=critic_memories,
             method=method.update(state.method, seen),
             stuck=stuck,
-            settled=self._count_settled(state, pair_values) if self.is_square else state.settled,
+            settled=self._count_settled(state, in_units) if self.is_square else state.settled,
             playing=playing,
+            units=units,
         )
-        return next_state, Metrics(tally, pair_values, losses, _all_finite(losses, pair_values), restarted)
+        paid = jnp.isfinite(steps.reward).all()
+        return next_state, Metrics(tally, pair_values, losses, _all_finite(losses, pair_values), restarted, paid)
 
-    def batch(self, state: TrainState, steps: Steps, weights: PairWeights) -> tuple[Batch, CriticMemories]:
-        """A rollout with its advantages and targets, each policy's data in one block; and the critics' memories."""
+    def _follow_critic(self, critic: PairCritic, target_critic: PairCritic, targets: Array) -> PairCritic:
+        """The target network a little closer to the critic, in the same units."""
+        rate = self.settings.target_update_rate
+        if rate == 1.0:
+            return critic
+        before = target_critic.follow_targets(targets)
+        return optax.incremental_update(critic, before, rate)  # pyright: ignore[reportArgumentType, reportReturnType]
+
+    def batch(
+        self, state: TrainState, steps: Steps, weights: PairWeights
+    ) -> tuple[Batch, CriticMemories, tuple[Array, Array]]:
+        """A rollout with its advantages and targets, each policy's data in one block; the critics' memories; and what
+        advantages were divided by."""
         grid, s, networks = self.grid, self.settings, state.optimised.networks
         rollout = Rollout(self.world, grid, steps, networks, self.progress(state))
         bonus = self.method.bonus(networks.method, state.method, rollout)
@@ -287,11 +311,19 @@ class Trainer:
         actors_recur, critic_recurs = networks.best_responses.recurrent, networks.critic.network.recurrent
         recurrent = {"recurrent": actors_recur or critic_recurs}
 
+        last = state.units.advantages
+        scales = (
+            normalising_scale(0, grid, steps, advantage, s, last[0]),
+            normalising_scale(1, grid, steps, advantage, s, last[1]),
+        )
+
         def of_side(side: int) -> SeatBatch:
-            return seat_batch(side, seats, grid, steps, advantage, weights[side], remembered[side], s, **recurrent)
+            return seat_batch(
+                side, seats, grid, steps, advantage, weights[side], remembered[side], s, scale=scales[side], **recurrent
+            )
 
         batch = Batch(of_side(0), of_side(1), critic_batch(grid, steps, target, before.critic, **recurrent))
-        return batch, CriticMemories(memory, target_memory)
+        return batch, CriticMemories(memory, target_memory), scales
 
     def pair_values(self, key: PRNGKey, critic: PairCritic, steps: Steps) -> Float[Array, "R C"]:
         """The critic's estimate of every pair's expected return, over states that all pairs share."""
@@ -352,8 +384,9 @@ class Trainer:
         return self.method.summarise(state.method)
 
     def margin(self, state: TrainState) -> float:
-        """The margin by which the saved policies are judged."""
-        return self.method.margin(state.method, self.settings)
+        """The margin by which the saved policies are judged, in units of reward."""
+        margin = self.method.margin(state.method, self.settings)
+        return margin * float(state.units.unit) if self.settings.scale_free else margin
 
 
 def _all_finite(losses: Losses, pair_values: Array) -> Bool[Array, ""]:

@@ -51,6 +51,9 @@ class Conv(Network):
             image = jax.nn.relu(add_broadcast(convolve(image, kernel), bias))
         return self.mlp(image.reshape(*inputs.shape[:-1], -1), context)
 
+    def rescale_outputs(self, gain: Float[Array, "o"], offset: Float[Array, "o"]) -> "Conv":
+        return eqx.tree_at(lambda network: network.mlp, self, self.mlp.rescale_outputs(gain, offset))
+
 
 def convolve(images: Float[Array, "n r c i"], kernel: Float[Array, "k k i o"]) -> Float[Array, "n r c o"]:
     """Convolution with zero padding, as one product over shifted images: under `vmap` over members on a CPU, XLA's own

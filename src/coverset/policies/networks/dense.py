@@ -83,6 +83,11 @@ class MLP(Network):
     ) -> tuple[Float[Array, "... o"], PyTree]:
         return self(inputs, context), memory
 
+    def rescale_outputs(self, gain: Float[Array, "o"], offset: Float[Array, "o"]) -> "MLP":
+        weights = (*self.weights[:-1], self.weights[-1] * gain[None])
+        biases = (*self.biases[:-1], self.biases[-1] * gain + offset)
+        return MLP(weights, biases, self.fourier)
+
 
 def flat_product(inputs: Float[Array, "*batch d"], weight: Float[Array, "d h"]) -> Float[Array, "*batch h"]:
     """`inputs @ weight`, with all leading axes as one."""

@@ -8,6 +8,7 @@ import abc
 import math
 from typing import ClassVar, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -74,6 +75,9 @@ class RecurrentNetwork(Network):
 
         _, hidden = jax.lax.scan(advance, memory, (self.encoder(inputs, context), fresh))
         return self.head(hidden)
+
+    def rescale_outputs(self, gain: Float[Array, "o"], offset: Float[Array, "o"]) -> "RecurrentNetwork":
+        return eqx.tree_at(lambda network: network.head, self, self.head.rescale_outputs(gain, offset))
 
 
 class LSTMMemory(NamedTuple):

@@ -46,7 +46,9 @@ SMALLEST_UNIT = 1e-30
 WINDOW = 10
 """Updates over which returns are averaged before they are compared."""
 PATIENCE = 3
-"""Windows without a rise after which a round settles."""
+"""Windows without a rise after which a round settles, at least."""
+RELATIVE_PATIENCE = 0.5
+"""The same as a share of the windows before the last rise: what took long to learn may take long to learn more."""
 SMALLEST_RISE = 0.05
 """What counts as a rise of the best mean, as a share of the whole rise of the round."""
 NOISE = 2.0
@@ -106,11 +108,15 @@ class Growing(Method):
         "total_steps": 20_000_000,
         "envs_per_pair": 2,
         "rollout_length": 32,
+        "max_rollout_episodes": 8,
         "epochs": 8,
         "minibatches": 4,
+        "learning_rate": 5e-4,
         "anneal": False,
         "entropy": 0.02,
         "entropy_final": 0.002,
+        "normalise_values": True,
+        "advantage_scale_memory": 0.99,
         "ego_reward_share": 1.0,
         "chunk_steps": 100_000,
     }
@@ -213,7 +219,7 @@ class Growing(Method):
             round=state.round + 1,
             rise=start_rise(self._longest_round(world.settings)),
             complete=jnp.bool_(complete),
-            finished=jnp.bool_(complete or len(chosen) == most),
+            finished=jnp.bool_(complete),
         )
         rows = jax.tree.map(lambda old, new: jnp.concatenate([old[slots], new[most:]]), *_networks(trained, drawn))
         return grown, drawn._replace(best_responses=_with_network(drawn.best_responses, rows))
@@ -273,7 +279,9 @@ def follow_rise(rise: Rise, value: Scalar) -> Rise:
     risen = mean > rise.best + SMALLEST_RISE * (rise.best - first)
     has_learned = rise.best - first > NOISE * noise
     stale = jnp.where(risen | ~has_learned, 0, rise.stale + 1)
-    settled = jnp.where(stale >= PATIENCE, jnp.minimum(updates, rise.settled_at), rise.settled_at)
+    rising = (updates // WINDOW - stale).astype(jnp.float32)
+    patience = jnp.maximum(PATIENCE, RELATIVE_PATIENCE * rising)
+    settled = jnp.where(stale.astype(jnp.float32) >= patience, jnp.minimum(updates, rise.settled_at), rise.settled_at)
     after = Rise(updates, jnp.zeros(2), first, jnp.maximum(mean, rise.best), stale, settled)
     is_full = updates % WINDOW == 0
     before = rise._replace(updates=updates, sums=sums)

@@ -1,0 +1,5 @@
+"""Signalling: dynamics and heuristics."""
+
+from coverset.envs.signalling.dynamics import Signalling, SignallingState
+
+__all__ = ["Signalling", "SignallingState"]
