@@ -126,13 +126,13 @@ def actor_loss(
 def critic_loss(critic: PairCritic, grid: PairGrid, batch: CriticBatch) -> Scalar:
     """Mean squared distance to the targets, every pair weighted equally."""
     share = grid.cell_shares()[:, None] if batch.share is None else batch.share
-    if batch.fresh is None or batch.teammates is None:
-        identity = critic.identity(grid.best_responses(), grid.teammates())
+    if batch.fresh is None or batch.teams is None:
+        identity = critic.identity(grid.best_responses(), grid.teams())
         values = critic.unroll(batch.observations, batch.memory, None, identity[:, None])
     else:
-        teammates = batch.teammates[:, 0]
-        best_responses = jnp.broadcast_to(jnp.arange(grid.rows)[:, None], teammates.shape)
-        identity = critic.identity(best_responses, teammates)
+        teams = batch.teams[:, 0]
+        best_responses = jnp.broadcast_to(jnp.arange(grid.rows)[:, None], teams.shape)
+        identity = critic.identity(best_responses, teams)
         observations, fresh = members_first(batch.observations), members_first(batch.fresh)
         values = members_first(critic.unroll(observations, batch.memory, fresh, identity))
     errors = jnp.square(values - batch.target)
