@@ -67,14 +67,14 @@ def metrics_row(trainer: Trainer, chunk: int, metrics: Metrics, reported: dict[s
         "entropy": {"best_responses": round_floats(losses.entropy[0]), "teammates": round_floats(losses.entropy[1])},
         "critic_loss": round_floats(losses.critic),
         "restarted": (1 + np.flatnonzero(np.asarray(metrics.restarted))).tolist(),
-        **_mixed_teams(mixed_returns, values, metrics.mixed_values, trainer.settings.margin),
+        **_mixed_teams(mixed_returns, metrics.mixed_values, values, trainer.settings.margin),
     }
 
 
 def _mixed_teams(
     returns: Float[np.ndarray, "S K K"] | None,
+    values: Float[Array | np.ndarray, "S K K"] | None,
     pair_values: Float[np.ndarray, "R C"],
-    values: Float[Array, "S K K"] | None,
     margin: float,
 ) -> dict[str, Any]:
     """What is known of mixed teams; no field at all where none play."""
