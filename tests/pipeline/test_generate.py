@@ -417,3 +417,39 @@ def test_a_run_of_three_players_with_rewards_of_their_own_is_resumed_to_the_same
     assert outcome(stopped / "seed-1") == outcome(tmp_path / "whole" / "seed-1")
     generate(tmp_path / "shared", **{**chosen, "team_networks": "shared"})
     assert outcome(tmp_path / "shared" / "seed-1") != outcome(tmp_path / "whole" / "seed-1")
+
+
+@pytest.mark.parametrize("networks", ["shared", "separate"])
+def test_a_run_with_mixed_teams_is_resumed_to_the_same_bytes_and_reports_their_multipliers(
+    tmp_path: Path, networks: str
+) -> None:
+    payoffs = np.arange(8.0).reshape(2, 2, 2).tolist()
+    chosen = {
+        "seeds": (1,), "team_networks": networks, "env_parameters": {"payoffs": payoffs}, "margin": 1.0,
+        "envs_per_mixed_team": 1,
+    }  # fmt: skip
+    (summary,) = generate(tmp_path / "whole", **chosen)
+    stopped = tmp_path / "stopped"
+    with pytest.raises(Stopped):
+        generate(stopped, **chosen, reporter=Witness(stop_after=5))
+    generate(stopped, **chosen, resume=True)
+    assert outcome(stopped / "seed-1") == outcome(tmp_path / "whole" / "seed-1")
+    rows = [json.loads(line) for line in (stopped / "seed-1" / "metrics.jsonl").read_text().splitlines()]
+    reported = rows[-1]["method"]["mixed_team_multipliers"]
+    np.testing.assert_allclose(reported, summary["mixed_team_multipliers"], rtol=1e-4, atol=1e-5)
+    assert np.max(reported) > 0.0
+    assert np.shape(summary["mixed_team_multipliers"]) == (2, 2, 2)
+    gaps = np.array(rows[-1]["mixed_teams"]["gaps"], float)
+    values, own = np.array(rows[-1]["mixed_teams"]["values"], float), np.diagonal(rows[-1]["pair_values"])
+    np.testing.assert_allclose(gaps, own[None, :, None] - values - 1.0, atol=1e-4)
+    measured = summary["mixed_teams"]
+    own = np.diagonal(summary["discounted_cross_play"])
+    wanted = own[None, :, None] - np.array(measured["discounted_returns"], float) - 1.0
+    np.testing.assert_allclose(np.array(measured["gaps"], float), wanted, atol=1e-4)
+    assert measured["constraints_violated"] == np.sum(wanted < 0)
+    assert set(rows[-1]["method"]["multipliers"]) == {"other_best_response", "other_teammate"}
+
+
+def test_mixed_teams_need_three_players() -> None:
+    with pytest.raises(ValueError, match=r"^envs_per_mixed_team must be 0 in games of two players, where"):
+        make_plan("matrix", envs_per_mixed_team=1)

@@ -56,7 +56,7 @@ def test_grouping_by_teammate_keeps_every_environment() -> None:
 def test_cells_of_unequal_size_weigh_alike_after_the_correction() -> None:
     """A teammate's objective is the mean of self-play plus the means of the members' cells, up to one factor."""
     values = jax.random.normal(jax.random.key(0), (5, 6))
-    corrected = GRID.by_teammate(values * GRID.importance()).mean(axis=1) * GRID.column_size / GRID.row_size
+    corrected = GRID.by_teammate(values * GRID.importance(1)).mean(axis=1) * GRID.column_size / GRID.row_size
     sums, counts = GRID.cell_sums(values), np.maximum(GRID.cell_sums(jnp.ones((5, 6))), 1)
     np.testing.assert_allclose(corrected, (sums / counts).sum(axis=0), rtol=1e-5)
 

@@ -37,16 +37,24 @@ def _format_row(summary: dict[str, Any]) -> tuple[str, ...]:
     from coverset.evaluation.seed_averages import mean_self_and_cross_play
 
     self_play, cross_play = mean_self_and_cross_play(np.array(summary["cross_play"]))
-    violated = summary["constraints_violated"]
     return (
         str(summary["seed"]),
         _found(summary),
         f"{self_play:.3g}",
         f"{cross_play:.3g}",
-        "-" if violated is None else "all hold" if violated == 0 else f"{violated} violated",
+        _describe_constraints(summary),
         f"{summary['train_seconds']:.0f}",
         "; ".join(words.split(",")[0] for words in summary["conventions"]),
     )
+
+
+def _describe_constraints(summary: dict[str, Any]) -> str:
+    """How many constraints do not hold, those on mixed teams among them."""
+    violated = summary["constraints_violated"]
+    if violated is None:
+        return "-"
+    violated += summary.get("mixed_teams", {}).get("constraints_violated", 0)
+    return "all hold" if violated == 0 else f"{violated} violated"
 
 
 def _found(summary: dict[str, Any]) -> str:

@@ -17,16 +17,25 @@ from coverset.evaluation.cross_play import (
     mean_seat_returns,
 )
 from coverset.evaluation.kinds import describe_kinds
+from coverset.evaluation.mixed_play import measure_mixed_teams
 from coverset.policies.population import Population
 from coverset.policies.stacked import count_members
 from coverset.runs.storage import round_floats
 from coverset.types import PRNGKey
 
 TRIALS = 512
+MIXED_STREAM = 7
+"""Folded into the key for mixed teams: all other measurements draw the same numbers with and without them."""
 
 
 def measure_population(
-    key: PRNGKey, environment: Environment, population: Population, *, margin: float, discount: float
+    key: PRNGKey,
+    environment: Environment,
+    population: Population,
+    *,
+    margin: float,
+    discount: float,
+    mixed_teams: bool = False,
 ) -> dict[str, Any]:
     """Play `TRIALS` episodes of every pair, fewer in long games, and return the fields of a summary.
 
@@ -40,7 +49,9 @@ def measure_population(
       population: K best responses and K teammates.
       margin: tau of the constraints.
       discount: gamma of the returns in the constraints.
+      mixed_teams: whether to measure mixed teams too, which a game of three or more players has.
     """
+    mixed_key = jax.random.fold_in(key, MIXED_STREAM)
     key, swapped_key = jax.random.split(key)
     pairs = count_members(population.best_responses) * count_members(population.teammates)
     trials = limit_trials(TRIALS, environment.horizon, pairs=pairs)
@@ -64,6 +75,15 @@ def measure_population(
         "discounted_cross_play": round_floats(pair_returns),
         "margin": margin,
         **_constraints(pair_returns, margin),
+        **(
+            {
+                "mixed_teams": measure_mixed_teams(
+                    mixed_key, environment, population, pair_returns, margin=margin, discount=discount
+                )
+            }
+            if mixed_teams
+            else {}
+        ),
     }
 
 

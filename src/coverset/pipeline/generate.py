@@ -293,7 +293,12 @@ class GenerationJob(Job):
             "train_seconds": round(seconds, 3),
             "steps_per_second": round(env_steps / seconds) if seconds else None,
             **measure_population(
-                key, plan.environment, population, margin=self.trainer.margin(state), discount=plan.settings.discount
+                key,
+                plan.environment,
+                population,
+                margin=self.trainer.margin(state),
+                discount=plan.settings.discount,
+                mixed_teams=self.trainer.has_mixed_teams,
             ),
             **self.trainer.summarise(state),
         }

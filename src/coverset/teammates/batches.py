@@ -51,8 +51,8 @@ class CriticBatch(NamedTuple):
     share: Float[Array, "R t B"] | None
     """None where it is that of the grid's cells, the same at all steps."""
     fresh: Bool[Array, "R t B"] | None
-    teammates: Int[Array, "R 1 B"] | None
-    """Index j of every environment's teammate; None where the batch holds all environments, as they lie."""
+    teams: Int[Array, "R 1 B"] | None
+    """Index of every environment's team; None where the batch holds all environments, as they lie."""
     memory: PyTree
 
 
@@ -84,7 +84,7 @@ def estimate(
       settings: of the run.
       bonus: the method's reward for every step, if it has one.
     """
-    identity = critic.identity(grid.best_responses(), grid.teammates())
+    identity = critic.identity(grid.best_responses(), grid.teams())
     values: Values = critic.evaluate(steps.observations, steps.final_observations, memory, steps.fresh, identity)
     of_return = partial(advantages, discount=settings.discount, decay=settings.gae_lambda)
     if values.present.ndim > steps.reward.ndim:
@@ -133,7 +133,7 @@ def advantage_scales(
         per_env = jnp.mean(jnp.square(advantage), axis=0) * grid.cell_shares()
     else:
         per_env = jnp.mean(jnp.square(advantage) * shares, axis=0)
-    return jnp.sqrt(per_env.mean(axis=1)), jnp.sqrt(grid.by_teammate(per_env).mean(axis=1))
+    return jnp.sqrt(per_env.mean(axis=1)), jnp.sqrt(grid.teammate_means(per_env))
 
 
 def largest_weights(weights: Float[Array, "K P"]) -> Float[Array, "K"]:
@@ -144,12 +144,12 @@ def largest_weights(weights: Float[Array, "K P"]) -> Float[Array, "K"]:
 
 
 def weighted_advantages(
-    side: int, grid: PairGrid, advantage: Float[Array, "T R B *h"], weights: Float[Array, "R C"]
+    side: int, grid: PairGrid, advantage: Float[Array, "T R B *h"], weights: Float[Array, "R teams"]
 ) -> Float[Array, "T R B *s"]:
     """w_ij A_ij; for teammates with an objective of their own, w_ij A_ij + [i = j] (A^U_ij - A_ij), for each seat."""
     ego = _ego_advantage(advantage)
     weighted = ego * grid.spread(weights)[None]
-    if side == 1 and (importance := grid.importance()) is not None:
+    if (importance := grid.importance(side)) is not None:
         weighted = weighted * importance[None]
     if side == 0 or advantage.ndim == ego.ndim:
         return weighted
@@ -200,7 +200,7 @@ def seat_batch(
     grid: PairGrid,
     steps: Steps,
     advantage: Float[Array, "T R B *h"],
-    weights: Float[Array, "R C"],
+    weights: Float[Array, "R teams"],
     memory: PyTree,
     settings: GenerateSettings,
     *,
@@ -215,33 +215,33 @@ def seat_batch(
       grid: the pair grid.
       steps: a rollout.
       advantage: of its steps.
-      weights: of the pairs, as this population sees them.
+      weights: of the pairs, as this population sees them, and of mixed teams if there are any.
       memory: of its networks, before the rollout.
       settings: of the run.
       scale: what each policy's advantages are divided by with `normalise_advantages`; that of this rollout by default.
       recurrent: whether its networks have memory.
     """
     view = jax.vmap(grid.by_teammate) if side else (lambda x: x)
-    spread = seats.for_team if side else (lambda x: x)
+    to_seats = jax.vmap(lambda x: grid.to_seats(x, seats.for_team)) if side else (lambda x: x)
     shares = data_shares(grid, steps)
     legal = seats.mask(steps.legal)[side]
-    weighted = view(weighted_advantages(side, grid, advantage, weights))
+    weighted = weighted_advantages(side, grid, advantage, weights)
+    weighted = (to_seats if weighted.ndim == shares.ndim else view)(weighted)
     per_member = (None, slice(None), *(None,) * (weighted.ndim - 2))
     if settings.normalise_advantages:
         scale = normalising_scale(side, grid, steps, advantage, settings) if scale is None else scale
         weighted = weighted / scale[per_member]
     if settings.normalise_pair_weights:
-        weighted = weighted / largest_weights(weights.T if side else weights)[per_member]
-    if weighted.ndim == shares.ndim:
-        weighted = spread(weighted)
+        pair_weights, _ = grid.split_teams(weights)
+        weighted = weighted / largest_weights(pair_weights.T if side else pair_weights)[per_member]
     return SeatBatch(
         observations=members_first(view(seats.observations(steps.observations)[side])),
         actions=members_first(view(split_seats(steps.actions)[side])),
         log_p=members_first(view(split_seats(steps.log_p)[side])),
         weighted_advantage=members_first(weighted),
-        share=members_first(spread(view(shares))),
+        share=members_first(to_seats(shares)),
         legal=None if legal is None else members_first(view(legal)),
-        fresh=members_first(spread(view(steps.fresh))) if recurrent else None,
+        fresh=members_first(to_seats(steps.fresh)) if recurrent else None,
         memory=memory,
     )
 
@@ -263,7 +263,7 @@ def critic_batch(
         target=members_first(target),
         share=members_first(data_shares(grid, steps)) if recurrent or steps.is_data is not None else None,
         fresh=members_first(steps.fresh) if recurrent else None,
-        teammates=grid.teammates()[:, None] if recurrent else None,
+        teams=grid.teams()[:, None] if recurrent else None,
         memory=memory,
     )
 

@@ -83,8 +83,8 @@ class Steps(NamedTuple):
 class Tally(NamedTuple):
     """Sums over the episodes that ended."""
 
-    episodes: Float[Array, "*u R C"]
-    returns: Float[Array, "*u R C"]
+    episodes: Float[Array, "*u R teams"]
+    returns: Float[Array, "*u R teams"]
     """The ego's."""
     conventions: Float[Array, "*u 2 K c"]
     """How often best response (first) and teammate of each matched pair followed each convention in self-play."""
@@ -218,7 +218,7 @@ def _clear_memories(
     initial = _initial_memories(networks, environment, grid)
     return Memories(
         clear_memory(memories.best_responses, initial.best_responses, ended),
-        clear_memory(memories.teammates, initial.teammates, for_team(environment, grid.by_teammate(ended))),
+        clear_memory(memories.teammates, initial.teammates, grid.to_seats(ended, partial(for_team, environment))),
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from coverset.learning.constraints import constraint_slack
+from coverset.learning.constraints import constraint_slack, mixed_team_slack
 from coverset.teammates.pair_grid import PairGrid
 from coverset.types import PairMatrix, PRNGKey, PyTree, Scalar
 
@@ -68,6 +68,8 @@ class Seen(NamedTuple):
     """All networks after it."""
     restarted: Bool[Array, "K"]
     """Pairs that restart with fresh networks; none on a grid that is not square."""
+    mixed_values: Float[Array, "S K K"] | None = None
+    """The same estimate for mixed teams, by seat s, best response i and teammate k: `Method.mixed_team_envs`."""
 
 
 class PairWeights(NamedTuple):
@@ -75,6 +77,8 @@ class PairWeights(NamedTuple):
 
     best_responses: Float[Array, "R C"]
     teammates: Float[Array, "R C"]
+    mixed_teams: Float[Array, "S K K"] | None = None
+    """Weights of the mixed teams' returns, for everybody who plays in them; None for zero."""
 
 
 class Frozen(NamedTuple):
@@ -123,6 +127,13 @@ class Method(abc.ABC):
     def grid(self, settings: "GenerateSettings") -> PairGrid:
         """Who plays with whom in how many environments."""
         return PairGrid(*self.grid_size(settings), settings.envs_per_pair, settings.extra_self_play)
+
+    def mixed_team_envs(self) -> int:
+        """Environments of every mixed team in games of three or more players; 0 where only whole teams play.
+
+        The mixed team (s, i, k) plays with best response i: teammate k in seat s, teammate i in all other seats.
+        """
+        return 0
 
     @abc.abstractmethod
     def init(self, key: PRNGKey, world: World) -> PyTree:
@@ -241,6 +252,17 @@ def gaps(pair_returns: PairMatrix, margin: float) -> tuple[PairMatrix, PairMatri
     return first * off_diagonal, second * off_diagonal
 
 
-def violates_constraints(pair_returns: PairMatrix, margin: float) -> Bool[Array, "K"]:
-    """Which pairs have a constraint that does not hold."""
-    return jnp.any(jnp.minimum(*gaps(pair_returns, margin)) < 0.0, axis=1)
+def mixed_gaps(pair_returns: PairMatrix, mixed_returns: Float[Array, "S K K"], margin: float) -> Float[Array, "S K K"]:
+    """Slack of the constraints on mixed teams, zero on the diagonals."""
+    off_diagonal = 1.0 - jnp.eye(pair_returns.shape[0])
+    return mixed_team_slack(pair_returns, mixed_returns, margin) * off_diagonal[None]
+
+
+def violates_constraints(
+    pair_returns: PairMatrix, margin: float, mixed_returns: Float[Array, "S K K"] | None = None
+) -> Bool[Array, "K"]:
+    """Which pairs have a constraint that does not hold, on mixed teams too where they play."""
+    violated = jnp.any(jnp.minimum(*gaps(pair_returns, margin)) < 0.0, axis=1)
+    if mixed_returns is None:
+        return violated
+    return violated | jnp.any(mixed_gaps(pair_returns, mixed_returns, margin) < 0.0, axis=(0, 2))

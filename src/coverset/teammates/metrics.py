@@ -4,10 +4,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from coverset.evaluation.conventions import find_members, member_names
 from coverset.evaluation.cross_play import label_gaps
+from coverset.evaluation.mixed_play import blank_diagonals, mixed_team_gaps
 from coverset.runs.storage import round_floats
 from coverset.teammates.trainer import Metrics, Trainer
 
@@ -28,7 +29,7 @@ ROW_FIELDS = {
     "critic_loss": float | None,
     "restarted": tuple[int, ...],
 }
-"""Every field of a row, and its type."""
+"""Every field of a row, and its type; runs with mixed teams have `mixed_teams` besides."""
 
 
 def metrics_row(trainer: Trainer, chunk: int, metrics: Metrics, reported: dict[str, Any]) -> dict[str, Any]:
@@ -41,9 +42,10 @@ def metrics_row(trainer: Trainer, chunk: int, metrics: Metrics, reported: dict[s
       reported: what the method reports of itself.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
-        pair_returns = np.asarray(metrics.tally.returns) / np.asarray(metrics.tally.episodes)
+        team_returns = np.asarray(metrics.tally.returns) / np.asarray(metrics.tally.episodes)
         counts = np.asarray(metrics.tally.conventions)
         shares = np.nan_to_num(counts / counts.sum(axis=-1, keepdims=True))
+    pair_returns, mixed_returns = trainer.grid.split_teams(team_returns)
     pairs = trainer.grid.pairs()
     cross = np.ones(pair_returns.shape, bool)
     cross[pairs] = False
@@ -65,6 +67,26 @@ def metrics_row(trainer: Trainer, chunk: int, metrics: Metrics, reported: dict[s
         "entropy": {"best_responses": round_floats(losses.entropy[0]), "teammates": round_floats(losses.entropy[1])},
         "critic_loss": round_floats(losses.critic),
         "restarted": (1 + np.flatnonzero(np.asarray(metrics.restarted))).tolist(),
+        **_mixed_teams(mixed_returns, metrics.mixed_values, values, trainer.settings.margin),
+    }
+
+
+def _mixed_teams(
+    returns: Float[np.ndarray, "S K K"] | None,
+    values: Float[Array | np.ndarray, "S K K"] | None,
+    pair_values: Float[np.ndarray, "R C"],
+    margin: float,
+) -> dict[str, Any]:
+    """What is known of mixed teams; no field at all where none play."""
+    if returns is None or values is None:
+        return {}
+    estimates = np.asarray(values)
+    return {
+        "mixed_teams": {
+            "returns": round_floats(blank_diagonals(returns)),
+            "values": round_floats(blank_diagonals(estimates)),
+            "gaps": round_floats(mixed_team_gaps(pair_values, estimates, margin)),
+        }
     }
 
 

@@ -64,9 +64,21 @@ def num_value_heads(environment: Environment, settings: GenerateSettings) -> int
 
 
 def init_networks(
-    key: PRNGKey, environment: Environment, settings: GenerateSettings, size: tuple[int, int]
+    key: PRNGKey,
+    environment: Environment,
+    settings: GenerateSettings,
+    size: tuple[int, int],
+    num_teams: int | None = None,
 ) -> Networks:
-    """Draw the networks of as many best responses and teammates as `size` says; the method's own come separately."""
+    """Draw untrained networks; the method's own come separately.
+
+    Args:
+      key: of the random numbers.
+      environment: the game.
+      settings: of the run.
+      size: numbers of best responses and of teammates.
+      num_teams: teams that the critic tells apart; as many as there are teammates if not given.
+    """
     row_key, column_key, critic_key = jax.random.split(key, 3)
 
     def population(key: PRNGKey, side: int) -> Network:
@@ -77,6 +89,6 @@ def init_networks(
     best_responses = population(row_key, 0)
     teammates = best_responses if settings.share_pair_parameters else population(column_key, 1)
     spec = critic_spec(environment, settings)
-    scaled = settings.normalise_values
-    critic = PairCritic.create(critic_key, settings.critic_network, spec, *size, finds_scale=scaled)
+    scaled, teams = settings.normalise_values, num_teams or size[1]
+    critic = PairCritic.create(critic_key, settings.critic_network, spec, size[0], teams, finds_scale=scaled)
     return Networks(best_responses, teammates, critic)

@@ -15,6 +15,11 @@ Best response i maximises, over its own row of the grid (teammate j likewise ove
 and descends the loss of the method, where it has one. Every policy's data is one contiguous block, and its gradient is
 clipped on its own. The critic descends its mean squared error, weighted equally over pairs.
 
+Where mixed teams play (`mixed_grid`), they are further cells of the row, with weights of their own. The first term is
+then the sum over all cells, divided by the number of teammates as before, so that a mixed team of weight 0 changes
+nothing in it; H is the mean over all cells. A teammate's term is the mean over the seats of the sums over the cells in
+which it plays that seat.
+
 Where seats have rewards of their own, A is the ego's. The constraints are on the ego's return for everybody, but the 1
 in w_ii, which stands for self-play itself, weighs what teammate j wants in self-play: U_j, its own return or a mixture
 with the ego's (`ego_reward_share`). For teammates w_ij A_ij becomes w_ij A_ij + [i = j] (A^U_ij - A_ij).
@@ -127,13 +132,13 @@ def actor_loss(
 def critic_loss(critic: PairCritic, grid: PairGrid, batch: CriticBatch) -> Scalar:
     """Mean squared distance to the targets, every pair weighted equally."""
     share = grid.cell_shares()[:, None] if batch.share is None else batch.share
-    if batch.fresh is None or batch.teammates is None:
-        identity = critic.identity(grid.best_responses(), grid.teammates())
+    if batch.fresh is None or batch.teams is None:
+        identity = critic.identity(grid.best_responses(), grid.teams())
         values = critic.unroll(batch.observations, batch.memory, None, identity[:, None])
     else:
-        teammates = batch.teammates[:, 0]
-        best_responses = jnp.broadcast_to(jnp.arange(grid.rows)[:, None], teammates.shape)
-        identity = critic.identity(best_responses, teammates)
+        teams = batch.teams[:, 0]
+        best_responses = jnp.broadcast_to(jnp.arange(grid.rows)[:, None], teams.shape)
+        identity = critic.identity(best_responses, teams)
         observations, fresh = members_first(batch.observations), members_first(batch.fresh)
         values = members_first(critic.unroll(observations, batch.memory, fresh, identity))
     errors = jnp.square(critic.in_units(values - batch.target))

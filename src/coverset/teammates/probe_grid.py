@@ -51,7 +51,9 @@ class ProbeGrid(PairGrid):
         """All environments count alike: a probe has as many in self-play whatever the size of the set."""
         return jnp.ones((self.rows, self.row_size))
 
-    def importance(self) -> Float[Array, "R B"]:
-        """A member's cell has one environment where self-play has as many as there are probes."""
+    def importance(self, side: int) -> Float[Array, "R B"] | None:
+        """In a column, a member's cell has one environment where self-play has as many as there are probes."""
+        if side == 0:
+            return None
         is_member = np.arange(self.rows) < self.members
         return jnp.broadcast_to(jnp.where(is_member, float(self.columns), 1.0)[:, None], (self.rows, self.row_size))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from coverset.teammates.method import violates_constraints
 from coverset.teammates.networks import Networks
@@ -27,7 +27,13 @@ class RestartDecision(NamedTuple):
 
 
 def decide_restarts(
-    stuck: Int[Array, "K"], pair_values: PairMatrix, updates_left: Int[Array, ""], *, margin: float, patience: int
+    stuck: Int[Array, "K"],
+    pair_values: PairMatrix,
+    updates_left: Int[Array, ""],
+    *,
+    margin: float,
+    patience: int,
+    mixed_values: Float[Array, "S K K"] | None = None,
 ) -> RestartDecision:
     """Of the pairs stuck for `patience` updates, restart the one that earns least, and reset all counts.
 
@@ -39,8 +45,9 @@ def decide_restarts(
       updates_left: of the run.
       margin: by which a settled pair's self-play exceeds its cross-play.
       patience: updates after which a pair counts as stuck.
+      mixed_values: estimated returns of mixed teams, where they play.
     """
-    stuck = jnp.where(violates_constraints(pair_values, margin), stuck + 1, 0)
+    stuck = jnp.where(violates_constraints(pair_values, margin, mixed_values), stuck + 1, 0)
     due = (stuck >= patience) & (updates_left >= 2 * patience)
     least = jnp.argmin(jnp.where(due, jnp.diagonal(pair_values), jnp.inf))
     restarted = due & (jnp.arange(stuck.shape[0]) == least)

@@ -15,7 +15,7 @@ pair updates the two policies that made it (Algorithm 1 writes theta_j and theta
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -26,20 +26,23 @@ from coverset.envs.base import Environment
 from coverset.envs.seats import seating
 from coverset.learning.optimiser import explore_then_settle
 from coverset.policies.actor import ActorPolicy
-from coverset.policies.network import check_observation_shape, network_class
 from coverset.policies.population import Population
 from coverset.settings import GenerateSettings, Schedule
 from coverset.teammates.batches import Batch, SeatBatch, critic_batch, estimate, normalising_scale, seat_batch
 from coverset.teammates.collect import Playing, Steps, Tally, collect, grid_logits, start_playing
 from coverset.teammates.critic import PairCritic
+from coverset.teammates.fit import check_fit
 from coverset.teammates.method import Method, PairWeights, Rollout, Seen, World, as_pair_weights, violates_constraints
-from coverset.teammates.networks import Networks, actor_spec, critic_input_shape, init_networks
+from coverset.teammates.mixed_grid import add_mixed_teams
+from coverset.teammates.networks import Networks, actor_spec, init_networks
 from coverset.teammates.pair_grid import PairGrid
 from coverset.teammates.ppo import Losses, Optimised, Pace, grid_loss, improve, init_moments
 from coverset.teammates.restarts import decide_restarts, restart_pairs
 from coverset.teammates.units import Units, start_units
 from coverset.types import PRNGKey, PyTree, Scalar
 
+TeamValues: TypeAlias = tuple[Float[Array, "R C"], Float[Array, "S K K"] | None]
+"""The critic's estimates for pairs, and for mixed teams where they play."""
 METHOD_STREAM = 29
 """Folded into keys for what a method draws: one that draws nothing leaves all other random numbers as they are."""
 
@@ -82,6 +85,8 @@ class Metrics(NamedTuple):
     """Pairs that restarted."""
     rewards_finite: Bool[Array, "*u"]
     """Whether the game paid finite rewards only, in episodes that have not ended yet, too."""
+    mixed_values: Float[Array, "*u S K K"] | None = None
+    """The critic's estimate of every mixed team's, where they play."""
 
 
 class Arithmetic(NamedTuple):
@@ -104,7 +109,7 @@ class Trainer:
     arithmetic: Arithmetic = ON_THE_GRID
 
     def __post_init__(self) -> None:
-        check_trainer(self)
+        check_fit(self.environment, self.settings, self.grid)
 
     @property
     def world(self) -> World:
@@ -113,7 +118,8 @@ class Trainer:
 
     @property
     def grid(self) -> PairGrid:
-        return self.method.grid(self.settings)
+        grid, mixed = self.method.grid(self.settings), self.method.mixed_team_envs()
+        return grid if not mixed else add_mixed_teams(grid, self.environment.num_seats - 1, mixed)
 
     @property
     def schedule(self) -> Schedule:
@@ -127,6 +133,11 @@ class Trainer:
         return self.grid.rows == self.grid.columns
 
     @property
+    def has_mixed_teams(self) -> bool:
+        """Whether best responses also meet teams of several teammates."""
+        return self.method.mixed_team_envs() > 0
+
+    @property
     def has_stages(self) -> bool:
         """Whether the method replaces policies between two chunks."""
         return type(self.method).stage is not Method.stage
@@ -134,12 +145,17 @@ class Trainer:
     def init(self, key: PRNGKey) -> TrainState:
         """Untrained networks and fresh episodes."""
         key, network_key, env_key = jax.random.split(key, 3)
-        grid, world = self.grid, self.world
+        world = self.world
         state_key, parameter_key = jax.random.split(jax.random.fold_in(network_key, METHOD_STREAM))
         method = self.method.init(state_key, world)
         parameters = self.method.init_parameters(parameter_key, world)
-        networks = init_networks(network_key, self.environment, self.settings, (grid.rows, grid.columns))
+        networks = self._draw_networks(network_key)
         return self._start(key, env_key, jnp.int32(0), method, networks._replace(method=parameters))
+
+    def _draw_networks(self, key: PRNGKey) -> Networks:
+        """Untrained ones, but for the method's own."""
+        grid = self.grid
+        return init_networks(key, self.environment, self.settings, (grid.rows, grid.columns), grid.num_teams)
 
     def _start(
         self, key: PRNGKey, env_key: PRNGKey, update: Int[Array, ""], method: PyTree, networks: Networks
@@ -177,7 +193,7 @@ class Trainer:
         if stage is None or not bool(stage.is_over) or bool(stage.is_last):
             return state
         key, stage_key, network_key, env_key = jax.random.split(state.key, 4)
-        networks = init_networks(network_key, self.environment, self.settings, (self.grid.rows, self.grid.columns))
+        networks = self._draw_networks(network_key)
         method, (best_responses, teammates) = self.method.next_stage(
             stage_key, self.world, state.method, self._policies(state.optimised.networks), self._policies(networks)
         )
@@ -233,6 +249,7 @@ class Trainer:
             finite=rows.finite.all(),
             restarted=rows.restarted.any(axis=0),
             rewards_finite=rows.rewards_finite.all(),
+            mixed_values=None if rows.mixed_values is None else rows.mixed_values[-1],
         )
 
     def update(self, state: TrainState) -> tuple[TrainState, Metrics]:
@@ -266,11 +283,12 @@ class Trainer:
             loss=self.arithmetic.loss,
         )
         critic = optimised.networks.critic
-        pair_values = self.pair_values(value_key, critic, steps)
+        values = pair_values, mixed_values = self._whole_and_mixed(self.team_values(value_key, critic, steps))
         units = state.units.follow(pair_values, critic.deviation, scales)
-        in_units = units.of_returns(pair_values) if s.scale_free else pair_values
+        in_units = units.of_team_returns(values) if s.scale_free else values
         optimised, restarted, stuck = self.restart(jax.random.fold_in(value_key, 1), state, optimised, in_units)
-        seen = Seen(self.world, state.update, self.progress(state), in_units, steps, optimised.networks, restarted)
+        done, networks = self.progress(state), optimised.networks
+        seen = Seen(self.world, state.update, done, in_units[0], steps, networks, restarted, in_units[1])
         next_state = TrainState(
             key=key,
             update=state.update + 1,
@@ -283,8 +301,8 @@ class Trainer:
             playing=playing,
             units=units,
         )
-        paid = jnp.isfinite(steps.reward).all()
-        return next_state, Metrics(tally, pair_values, losses, _all_finite(losses, pair_values), restarted, paid)
+        finite, paid = _all_finite(losses, pair_values), jnp.isfinite(steps.reward).all()
+        return next_state, Metrics(tally, pair_values, losses, finite, restarted, paid, mixed_values)
 
     def _follow_critic(self, critic: PairCritic, target_critic: PairCritic, targets: Array) -> PairCritic:
         """The target network a little closer to the critic, in the same units."""
@@ -318,15 +336,20 @@ class Trainer:
         )
 
         def of_side(side: int) -> SeatBatch:
+            of_pairs = weights.teammates if side else weights.best_responses
+            of_teams = grid.join_teams(of_pairs, weights.mixed_teams)
             return seat_batch(
-                side, seats, grid, steps, advantage, weights[side], remembered[side], s, scale=scales[side], **recurrent
+                side, seats, grid, steps, advantage, of_teams, remembered[side], s, scale=scales[side], **recurrent
             )
 
         batch = Batch(of_side(0), of_side(1), critic_batch(grid, steps, target, before.critic, **recurrent))
         return batch, CriticMemories(memory, target_memory), scales
 
-    def pair_values(self, key: PRNGKey, critic: PairCritic, steps: Steps) -> Float[Array, "R C"]:
-        """The critic's estimate of every pair's expected return, over states that all pairs share."""
+    def team_values(self, key: PRNGKey, critic: PairCritic, steps: Steps) -> Float[Array, "R teams"]:
+        """The critic's estimate of every best response's expected return with every team, over states that all share.
+
+        Without mixed teams these are the pairs' values.
+        """
         s, grid = self.settings, self.grid
         if s.value_states == "initial":
             fresh = jax.vmap(self.environment.reset)(jax.random.split(key, s.value_samples))
@@ -334,9 +357,9 @@ class Trainer:
         else:
             visited = steps.observations.reshape(-1, *steps.observations.shape[-2:])
             observations = visited[jax.random.randint(key, (s.value_samples,), 0, visited.shape[0])]
-        pairs = jnp.meshgrid(jnp.arange(grid.rows), jnp.arange(grid.columns), indexing="ij")
+        pairs = jnp.meshgrid(jnp.arange(grid.rows), jnp.arange(grid.num_teams), indexing="ij")
         identity = critic.identity(*pairs)[:, :, None]
-        shape, memory = (grid.rows, grid.columns, s.value_samples), ()
+        shape, memory = (grid.rows, grid.num_teams, s.value_samples), ()
         if critic.network.recurrent:
             observations = jnp.broadcast_to(observations, (*shape, *observations.shape[1:]))
             memory = critic.network.initial_memory(*shape)
@@ -344,8 +367,16 @@ class Trainer:
         ego = values[..., 0] if values.ndim > len(shape) else values
         return ego.mean(axis=-1)
 
+    def _whole_and_mixed(self, values: Float[Array, "R teams"]) -> TeamValues:
+        """Values of pairs and of mixed teams; a team of which no seat is taken is a whole one."""
+        pairs, mixed = self.grid.split_teams(values)
+        if mixed is None:
+            return pairs, None
+        whole = jnp.eye(mixed.shape[1], dtype=bool)[None]
+        return pairs, jnp.where(whole, jnp.diagonal(pairs)[None, :, None], mixed)
+
     def restart(
-        self, key: PRNGKey, state: TrainState, optimised: Optimised, pair_values: Float[Array, "R C"]
+        self, key: PRNGKey, state: TrainState, optimised: Optimised, values: TeamValues
     ) -> tuple[Optimised, Bool[Array, "K"], Int[Array, "K"]]:
         """Fresh networks for a pair that has been stuck for too long; which pair, if any; and all pairs' counts."""
         s = self.settings
@@ -353,13 +384,18 @@ class Trainer:
             return optimised, jnp.zeros_like(state.stuck, bool), state.stuck
         left = self.schedule.num_updates - (state.update + 1)
         restarted, stuck = decide_restarts(
-            state.stuck, pair_values, left, margin=s.settled_margin, patience=s.restart_patience
+            state.stuck,
+            values[0],
+            left,
+            margin=s.settled_margin,
+            patience=s.restart_patience,
+            mixed_values=values[1],
         )
-        drawn = init_networks(key, self.environment, s, (self.grid.rows, self.grid.columns))
-        return restart_pairs(optimised, drawn, restarted), restarted, stuck
+        return restart_pairs(optimised, self._draw_networks(key), restarted), restarted, stuck
 
-    def _count_settled(self, state: TrainState, pair_values: Float[Array, "K K"]) -> Int[Array, ""]:
-        violated = violates_constraints(pair_values, self.settings.settled_margin).any()
+    def _count_settled(self, state: TrainState, values: TeamValues) -> Int[Array, ""]:
+        pair_values, mixed_values = values
+        violated = violates_constraints(pair_values, self.settings.settled_margin, mixed_values).any()
         return jnp.where(violated, 0, state.settled + 1)
 
     def report(self, state: TrainState) -> dict[str, Any]:
@@ -392,31 +428,3 @@ class Trainer:
 def _all_finite(losses: Losses, pair_values: Array) -> Bool[Array, ""]:
     numbers = [*jax.tree.leaves(losses), pair_values]
     return jnp.stack([jnp.isfinite(each).all() for each in numbers]).all()
-
-
-def check_trainer(trainer: Trainer) -> None:
-    """Raise ValueError unless the settings fit the game, the networks and the method's grid."""
-    s, environment, grid = trainer.settings, trainer.environment, trainer.grid
-    for side in (0, 1):
-        check_observation_shape(s.network, actor_spec(environment, s, side).input_shape)
-    check_observation_shape(s.critic_network, critic_input_shape(environment))
-    if s.share_pair_parameters and len(set(environment.num_actions)) > 1:
-        raise ValueError(
-            "share_pair_parameters must be false where the seats have different actions, "
-            f"got true for {' and '.join(map(str, environment.num_actions))} actions."
-        )
-    if s.share_pair_parameters and len(set(environment.observation_shapes)) > 1:
-        raise ValueError("share_pair_parameters must be false where the seats have observations of different shapes.")
-    for name in ("restart_patience", "stop_patience", "share_pair_parameters"):
-        if getattr(s, name) and not trainer.is_square:
-            raise ValueError(
-                f"{name} must be 0 where best responses and teammates differ in number, got {getattr(s, name)}."
-            )
-    recurrent = any(network_class(kind).recurrent for kind in (s.network, s.critic_network))
-    if recurrent and s.minibatches > 1 and not trainer.is_square:
-        raise ValueError("minibatches must be 1 for recurrent networks on a grid that is not square.")
-    size, what = (
-        (grid.row_size, "environments of one policy") if recurrent else (s.rollout_length, "steps of a rollout")
-    )
-    if size % s.minibatches:
-        raise ValueError(f"minibatches must divide the {size} {what}, got {s.minibatches}.")

@@ -32,9 +32,14 @@ class Units(NamedTuple):
         """
         return jnp.maximum(jnp.maximum(self.highest - self.lowest, self.deviation), TINY)
 
-    def of_returns(self, pair_returns: Float[Array, "R C"]) -> Float[Array, "R C"]:
-        """Pair returns from 0 for the lowest on, in units of their range."""
-        return (pair_returns - self.lowest) / self.unit
+    def of_returns(self, returns: Float[Array, "*n"]) -> Float[Array, "*n"]:
+        """Returns from 0 for the lowest pair's on, in units of the range of pair returns."""
+        return (returns - self.lowest) / self.unit
+
+    def of_team_returns(self, values: tuple[Array, Array | None]) -> tuple[Array, Array | None]:
+        """The same for the returns of pairs and, where they play, of mixed teams."""
+        pairs, mixed = values
+        return self.of_returns(pairs), None if mixed is None else self.of_returns(mixed)
 
     def follow(
         self,
