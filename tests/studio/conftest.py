@@ -12,6 +12,8 @@ from coverset.studio import replays, trials  # noqa: F401  in threads the tests'
 from studio_client import Served
 from toy_run import untrained
 
+AGENT = {"total_steps": 80, "hidden_sizes": (4,), "memory_size": 4, "envs_per_partner": 4, "rollout_length": 5}
+
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory) -> Path:
@@ -19,6 +21,8 @@ def made(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("studio")
     generate("matrix", seeds=(0, 1), out=root / "matrix", **toy_run.SETTINGS)
     train(root / "matrix", learner="plastic", seeds=(0,))
+    train(root / "matrix", learner="feedforward", seeds=(0,), **AGENT)
+    (root / "matrix" / "seed-0" / "feedforward").rename(root / "matrix" / "seed-0" / "copy-1")
     untrained(root / "weighted" / "seed-0", "weighted-reaching")
     untrained(root / "foraging" / "seed-0", "foraging", horizon=6)
     untrained(root / "countdown" / "seed-0", "countdown:Countdown")

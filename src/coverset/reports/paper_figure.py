@@ -116,7 +116,7 @@ def _draw_adaptation(ax: Axes, chapter: Chapter, shown: Sequence[AgentGroup]) ->
             a.label: colour for a, (colour,) in zip(chapter.agents, agent_figures.entry_colours(chapter), strict=True)
         }
         for number, agents in enumerate(shown):
-            points = agent_tables.shared_points(agent_tables.adaptation_curves(chapter.methods[0], agents.label))
+            points = agent_tables.shared_points(agent_tables.adaptation_curves(chapter.reference, agents.label))
             name = drawing.shorten(agents.title, LONGEST_TITLE)
             drawing.draw_band(ax, points, name, colours[agents.label], drawing.line_style(number))
         ax.grid(axis="y", color=MUTED, alpha=0.25, linewidth=0.5)
