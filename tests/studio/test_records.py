@@ -53,7 +53,7 @@ def test_fields_of_the_method_become_curves_whatever_their_names_and_shapes(dire
 def test_agents_and_their_robustness(directory):
     brief, _ = look(directory, "matrix/seed-0")
     copied, agent = brief["agents"]
-    assert (copied["name"], copied["learner"]) == ("copy-1", "feedforward")
+    assert (copied["name"], copied["learner"]) == ("copy-1", "rl2")
     assert (agent["name"], agent["playable"], agent["seat"]) == ("plastic", True, 0)
     assert agent["mean_return"] is None
     evaluation = {"mean_return": 6.5, "oracle_fraction": 0.9}
