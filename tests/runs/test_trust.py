@@ -204,7 +204,7 @@ def test_built_in_games_are_compared_across_their_names() -> None:
 
 
 def adapter_names() -> list[str]:
-    """Everything in `coverset.adapters` that makes an environment: its classes, and functions annotated to return one."""
+    """What makes an environment in `coverset.adapters`: its classes, and functions annotated to return one."""
     found: list[str] = []
     for path in sorted((Path(coverset.__file__).parent / "adapters").glob("*.py")):
         nodes = ast.parse(path.read_text()).body
@@ -224,7 +224,7 @@ def adapter_names() -> list[str]:
 
 
 def test_coversets_own_adapters_need_no_permission():
-    """A run of them opens in the studio without --trust, whoever made it; only what their parameters name may need it."""
+    """Whoever made a run of them, it opens in the studio without --trust; what their parameters name may need it."""
     names = adapter_names()
     assert {"coverset.adapters.pettingzoo:from_parallel", "coverset.adapters.jaxmarl:overcooked"} <= set(names)
     for name in names:
