@@ -34,6 +34,14 @@ class Policy(eqx.Module):
         del percept, memory
         return None
 
+    def belief(self, memory: PyTree) -> Float[Array, "K"] | None:
+        """The probability that the partner is each of the generated teammates, in their order.
+
+        It is read from the memory that `act` returned last; None for a policy that keeps no belief.
+        """
+        del memory
+        return None
+
 
 def mask_logits(logits: Float[Array, "*b a"], legal: Bool[Array, "*b a"] | None) -> Float[Array, "*b a"]:
     """Logits under which illegal actions have probability zero; the same where nothing is masked."""

@@ -56,3 +56,14 @@ def test_the_training_figure_plots_every_field_of_the_method(tmp_path, method, p
     assert len(shown) == panels
     assert [ax.get_ylabel() for ax in shown[3:]] == list(method)
     assert all(ax.lines for ax in shown)
+
+
+def test_kinds_that_are_counted_at_the_end_are_no_flat_line(tmp_path):
+    """A game that names no conventions finds no member in any row: a curve would lie at 0."""
+    write_run(tmp_path / "seed-0", env="matrix", method="lbrdiv", seed=0, size=3, level=1.0)
+    rows = [json.loads(line) for line in (tmp_path / "seed-0" / "metrics.jsonl").read_text().splitlines()]
+    summary = json.loads((tmp_path / "seed-0" / "summary.json").read_text())
+    panel = training_figure(summary | {"coverage_size": None, "coverage_found": 2}, rows).axes[1]
+    assert not panel.lines
+    assert panel.texts[0].get_text() == "kinds of teammates at the end: 2"
+    assert training_figure(summary, rows).axes[1].lines

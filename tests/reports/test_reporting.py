@@ -7,6 +7,7 @@ import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from coverset.cli.main import run
@@ -18,6 +19,8 @@ from coverset.pipeline.evaluate import evaluate
 from coverset.pipeline.generate import generate
 from coverset.pipeline.report import read_study, write_report
 from coverset.pipeline.train import train
+from coverset.reports.population_figures import constraint_figure, format_cells
+from coverset.reports.wording import format_number
 from reports.synthetic import STEPS, write_agent, write_run, write_study
 
 GENERATED = {"total_steps": 500, "hidden_sizes": (4,), "chunk_steps": 100, "envs_per_pair": 2}
@@ -124,7 +127,8 @@ def test_figures_keep_their_text_and_follow_the_colour_scheme(page):
     assert "var(--lbrdiv)" in page.read_text()
     for figure in (page.parent / "figures").iterdir():
         content = figure.read_bytes()
-        assert content.startswith(b"\x89PNG" if figure.suffix == ".png" else b"<?xml"), figure
+        starts = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
+        assert content.startswith(starts[figure.suffix]), figure
 
 
 def test_final_returns_are_those_of_the_records(study, page):
@@ -220,7 +224,7 @@ def test_the_command_prints_what_it_wrote(study, tmp_path, capsys):
     written = json.loads(capsys.readouterr().out)
     assert written["page"] == str(tmp_path / "one.html")
     assert all(Path(path).is_file() for path in (*written["figures"], *written["data"]))
-    assert {Path(path).suffix for path in written["figures"]} == {".png", ".svg"}
+    assert {Path(path).suffix for path in written["figures"]} == {".pdf", ".png", ".svg"}
     assert not list(tmp_path.rglob(".*.tmp"))
     words = Page(tmp_path / "one.html").words
     assert "one seed, so no interval" in words
@@ -288,14 +292,92 @@ def test_sixteen_seeds_stay_readable(tmp_path):
     assert page.stat().st_size < 6_000_000
 
 
-def test_agents_measured_otherwise_are_set_aside(tmp_path):
+def test_agents_measured_otherwise_are_shown_apart(tmp_path):
     root = write_study(tmp_path, seeds=3, methods=("lbrdiv",))
     odd = root / "my_games-kitchen-lbrdiv-fast" / "seed-2" / "rl2"
     write_agent(odd, learner="rl2", seed=2, level=50.0, partners=5)
     (chapter,), _, _ = read_study(root)
-    assert sorted(chapter.methods[0].evaluations["rl2"]) == [0, 1]
-    (sentence,) = chapter.left_out
-    assert "seed-2/rl2 was measured with other partners" in sentence
+    usual, other = chapter.agents
+    assert sorted(chapter.methods[0].evaluations[usual.label]) == [0, 1]
+    assert sorted(chapter.methods[0].evaluations[other.label]) == [2]
+    assert (usual.title, other.title) == ("RL²", "RL² (measured with 5 other partners)")
+    assert chapter.left_out == ()
+
+
+def test_every_named_agent_and_seat_is_shown(tmp_path):
+    root = write_study(tmp_path, seeds=2, methods=("lbrdiv", "brdiv"))
+    for seed in (0, 1):
+        path = root / "my_games-kitchen-lbrdiv-fast" / f"seed-{seed}"
+        write_agent(path / "rl2-wide", learner="rl2", seed=seed, level=4.0, partners=2)
+        write_agent(path / "mine", learner="my_agents:Copycat", seed=seed, level=3.0)
+        config = read(path / "rl2-wide" / "config.json")
+        (path / "rl2-wide" / "config.json").write_text(json.dumps(config | {"seat": 1}))
+    page = write_report(root)
+    titles = ("RL² (seat 0)", "rl2-wide (RL², seat 1)", "mine (Copycat, seat 0)")
+    words = Page(page).words
+    for title in titles:
+        assert f"{title} agents with each held-out partner" in words
+    assert [row["agent"] for row in table(page, "overview")] == ["rl2", "rl2-wide", "mine", "rl2"]
+    final = {(row["method"], row["agent"]) for row in table(page, "my-games-kitchen-final-returns")}
+    assert final == {("L-BRDiv", "rl2"), ("L-BRDiv", "rl2-wide"), ("L-BRDiv", "mine"), ("BRDiv", "rl2")}
+    assert "coverset train my_games-kitchen-lbrdiv-fast --learner rl2 --name rl2-wide --preset fast --seat 1" in words
+    assert "coverset evaluate my_games-kitchen-lbrdiv-fast --agents rl2-wide" in words
+
+
+def test_a_finished_run_without_a_known_coverage_set_is_not_called_unfinished(tmp_path):
+    root = write_study(tmp_path, seeds=1, methods=("lbrdiv",), learners=())
+    (summary,) = root.rglob("summary.json")
+    kinds = {"covers": ["kind A"] * 6, "coverage_size": None, "coverage_found": 1}
+    summary.write_text(json.dumps(read(summary) | kinds))
+    page = write_report(root)
+    words = Page(page).words
+    assert "No run of this environment is finished" not in words
+    assert "L-BRDiv, 1 seed: 1.00 kinds of teammates on average; pairs earn" in words
+    assert "1 of 1" in words
+
+
+def test_two_seeds_are_both_shown_and_have_no_interval(tmp_path):
+    root = write_study(tmp_path, seeds=2, methods=("lbrdiv", "lipo"))
+    page = write_report(root)
+    words = Page(page).words
+    (row, _) = table(page, "my-games-kitchen-final-returns")
+    ends = ", ".join(f"{float(row[name]):.2f}" for name in ("lowest_seed", "highest_seed"))
+    assert words.count(f"(two seeds: {ends})") == 1
+    assert f"two seeds: {ends}" in words.replace(f"(two seeds: {ends})", "")
+    assert "on average over the two seeds that both have" in words
+    interval = f"{format_number(float(row['student_low']))} to {format_number(float(row['student_high']))}"
+    assert interval not in words
+
+
+def test_one_figure_per_game_is_ready_for_print(tmp_path):
+    page = write_report(write_study(tmp_path, seeds=3, methods=("lbrdiv", "lipo")))
+    figures = page.parent / "figures"
+    assert {path.suffix for path in figures.glob("my-games-kitchen-figure.*")} == {".pdf", ".png", ".svg"}
+    content = (figures / "my-games-kitchen-figure.pdf").read_bytes()
+    assert content.startswith(b"%PDF")
+    assert b"/Type3" not in content
+    drawn = (figures / "my-games-kitchen-figure.svg").read_text()
+    assert all(f"({letter})" in drawn for letter in "abcd")
+
+
+@pytest.mark.parametrize(
+    ("largest", "shown"),
+    [(9.94, "9.94"), (-0.5, "\N{MINUS SIGN}0.50"), (123.4, "123"), (0.004, "4e\N{MINUS SIGN}03"), (56789.0, "57k")],
+)
+def test_numbers_fit_the_cells_of_a_map(largest, shown):
+    texts = format_cells(np.array([[largest, 0.0], [largest / 3, largest / 7]]))
+    assert texts[0][0] == shown
+    assert max(len(text) for row in texts for text in row) <= 5
+
+
+def test_constraints_are_small_multiples_with_two_lines_each(tmp_path):
+    (chapter,), _, _ = read_study(write_study(tmp_path, seeds=1, methods=("lbrdiv",), learners=(), size=4))
+    figure = constraint_figure(chapter.methods[0], 0)
+    panels = [ax for ax in figure.axes if ax.get_visible()]
+    assert len(panels) == 2 * 4
+    assert {len(ax.lines) for ax in panels} == {3}
+    gaps = np.array([[0.1 * i - 0.05 * j for j in range(4)] for i in range(4)]) + np.diag([np.inf] * 4)
+    assert [ax.lines[0].get_ydata()[-1] for ax in panels[:4]] == pytest.approx(gaps.min(axis=1))
 
 
 def test_environments_and_settings_are_not_mixed(tmp_path):

@@ -1,5 +1,6 @@
 """Names that the user trusts: own runs work without a word, those of others after one."""
 
+import ast
 import json
 import os
 import shutil
@@ -200,3 +201,31 @@ def test_built_in_games_are_compared_across_their_names() -> None:
     check_same_environment("file", about, MatrixGame())
     with pytest.raises(ValueError, match="with horizon 2"):
         check_same_environment("file", about | {"env_parameters": {"horizon": 2}}, MatrixGame())
+
+
+def adapter_names() -> list[str]:
+    """What makes an environment in `coverset.adapters`: its classes, and functions annotated to return one."""
+    found: list[str] = []
+    for path in sorted((Path(coverset.__file__).parent / "adapters").glob("*.py")):
+        nodes = ast.parse(path.read_text()).body
+        classes = {
+            node.name
+            for node in nodes
+            if isinstance(node, ast.ClassDef)
+            and {ast.unparse(base) for base in node.bases} & {"Environment", "JaxMarlGame"}
+        }
+        made = {
+            node.name
+            for node in nodes
+            if isinstance(node, ast.FunctionDef) and node.returns and ast.unparse(node.returns) in classes
+        }
+        found += [f"coverset.adapters.{path.stem}:{name}" for name in sorted(classes | made) if name != "JaxMarlGame"]
+    return found
+
+
+def test_coversets_own_adapters_need_no_permission():
+    """Whoever made a run of them, it opens in the studio without --trust; what their parameters name may need it."""
+    names = adapter_names()
+    assert {"coverset.adapters.pettingzoo:from_parallel", "coverset.adapters.jaxmarl:overcooked"} <= set(names)
+    for name in names:
+        assert foreign_names({"env": name, "env_parameters": {"horizon": 3, "layout": "cramped_room"}}) == [], name

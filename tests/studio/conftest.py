@@ -8,7 +8,9 @@ import pytest
 import toy_run
 from coverset.pipeline.generate import generate
 from coverset.pipeline.train import train
+from coverset.runs.storage import read_json, write_json
 from coverset.studio import replays, trials  # noqa: F401  in threads the tests' import hook trips over ast.parse
+from saved_agents import make_spec, write_untrained
 from studio_client import Served
 from toy_run import untrained
 
@@ -19,6 +21,10 @@ def made(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("studio")
     generate("matrix", seeds=(0, 1), out=root / "matrix", **toy_run.SETTINGS)
     train(root / "matrix", learner="plastic", seeds=(0,))
+    seed = root / "matrix" / "seed-0"
+    about = {name: read_json(seed / "config.json")[name] for name in ("env", "env_parameters")}
+    write_untrained(seed / "copy-1" / "agent.safetensors", about, make_spec(), "rl2")
+    write_json(seed / "copy-1" / "config.json", {"command": "train", "learner": "rl2", "seat": 0})
     untrained(root / "weighted" / "seed-0", "weighted-reaching")
     untrained(root / "foraging" / "seed-0", "foraging", horizon=6)
     untrained(root / "countdown" / "seed-0", "countdown:Countdown")

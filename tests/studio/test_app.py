@@ -135,3 +135,15 @@ def test_code_of_a_runs_own_is_imported_only_if_it_is_trusted(shared, monkeypatc
     assert "--trust countdown:Countdown" in refused.json["error"]
     trust_store.trust("countdown:Countdown")
     assert watch(shared, "countdown/seed-0").json == played
+
+
+def test_runs_that_train_come_first(directory):
+    """Of four groups in alphabetical order, the third has a seed that is still training."""
+    (directory / "matrix" / "seed-1" / "summary.json").unlink()
+    (directory / "matrix" / "seed-1" / "metrics.jsonl").touch()
+    with Served(directory) as studio:
+        runs = studio.get("/api/runs").json["runs"]
+    listed = [(run["group"], run["seed"]) for run in runs]
+    assert listed[:2] == [("matrix", 0), ("matrix", 1)]
+    assert listed[2:] == sorted(listed[2:])
+    assert runs[1]["state"] == "training"

@@ -29,12 +29,24 @@ def browser():
         chromium.close()
 
 
-@pytest.fixture(params=[1400, 400], ids=["desk", "phone"])
+@pytest.fixture(params=[(1400, 900), (390, 844)], ids=["desk", "phone"])
 def page(browser, request):
+    with watched_page(browser, *request.param) as opened:
+        yield opened
+
+
+@pytest.fixture
+def laptop(browser):
+    with watched_page(browser, 1280, 800) as opened:
+        yield opened
+
+
+@contextlib.contextmanager
+def watched_page(browser, width: int, height: int):
     """A page that must not log errors to its console or be wider than its window."""
-    scheme = "light" if request.param > 1000 else "dark"
+    scheme = "light" if width > 1000 else "dark"
     with contextlib.closing(
-        browser.new_context(viewport={"width": request.param, "height": 900}, color_scheme=scheme)
+        browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
     ) as context:
         context.set_default_timeout(PATIENCE)
         expect.set_options(timeout=PATIENCE)
@@ -44,7 +56,7 @@ def page(browser, request):
         opened.on("pageerror", lambda error: problems.append(str(error)))
         yield opened
         assert problems == []
-        assert opened.evaluate("document.documentElement.scrollWidth") <= request.param
+        assert opened.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_the_overview_opens_and_leads_to_the_curves_of_a_run(shared, page):
@@ -53,7 +65,7 @@ def test_the_overview_opens_and_leads_to_the_curves_of_a_run(shared, page):
     expect(page.locator("table.runs")).to_have_count(4)
     page.get_by_role("link", name="Curves: matrix, seed 0").click()
     expect(page.get_by_role("img", name=re.compile("Mean return while training"))).to_be_visible()
-    expect(page.get_by_role("img", name=re.compile("Lagrange multipliers"))).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile("Lagrange multipliers")).first).to_be_visible()
 
 
 def test_fields_of_any_method_are_charted(shared, page):
@@ -70,8 +82,11 @@ def test_fields_of_any_method_are_charted(shared, page):
 
     page.route("**/api/run?*", add_fields)
     page.goto(f"{shared.address}#/run?run=matrix/seed-0")
-    for title in ("Lagrange multipliers", "novelty bonus", "temperature"):
+    for title in ("novelty bonus", "temperature"):
         expect(page.get_by_role("img", name=re.compile(title))).to_be_visible()
+    multiples = page.get_by_role("img", name=re.compile("Lagrange multipliers, pair"))
+    expect(multiples).to_have_count(2)
+    expect(multiples.first).to_have_attribute("aria-label", re.compile("against other best responses: .* 0.5 last"))
 
 
 def cells(page) -> list[str | None]:
@@ -157,6 +172,89 @@ def test_a_trial_goes_on_after_a_reload_and_buttons_do_what_keys_do(shared, page
     expect(page.locator(".scores li")).to_have_count(1)
     page.keyboard.press("1")
     expect(page.locator(".scores li")).to_have_count(2)
+
+
+def played_with(page, shared, partner: str, keys: str) -> None:
+    """Play one-step episodes of the matrix game with a partner."""
+    start_trial(page, shared, "matrix/seed-0", partner, episodes=len(keys))
+    for number, key in enumerate(keys, start=1):
+        page.keyboard.press(key)
+        expect(page.locator(".scores li")).to_have_count(number)
+    expect(page.get_by_role("heading", name="The trial is over")).to_be_visible()
+
+
+def test_a_trial_ends_with_a_verdict_and_with_what_the_agent_believed(shared, page):
+    played_with(page, shared, "agent:plastic", "222")
+    verdict = page.locator(".done .verdict")
+    expect(verdict).to_contain_text(re.compile(r"Together you earned \d+ of 18, \d+% of what a partner who knows"))
+    expect(verdict).to_contain_text(
+        re.compile("The agent (adapted to you|did not adapt to you|suited you from the start)")
+    )
+    expect(page.get_by_role("heading", name="What the agent believed")).to_be_visible()
+    rows = page.locator(".beliefs tbody tr")
+    expect(rows).to_have_count(3)
+    expect(rows.first).to_contain_text("action 2")
+    expect(rows.first.locator(".share")).to_have_text(["50%", "50%"])
+
+
+def test_agents_without_a_belief_say_so(shared, page):
+    played_with(page, shared, "agent:copy-1", "1")
+    expect(page.locator(".beliefs")).to_contain_text("The agent keeps no belief that could be read")
+    page.get_by_role("button", name="Play again").click()
+    expect(page.locator(".trial .stage")).to_be_focused()
+
+
+@pytest.mark.parametrize("run", ["weighted/seed-0", "matrix/seed-0", "countdown/seed-0"])
+def test_board_and_moves_are_seen_together_and_the_board_fills_its_frame(shared, laptop, run):
+    laptop.goto(f"{shared.address}#/play?run={run}")
+    expect(laptop.locator("[name=partner]")).to_be_focused()
+    for _ in range(2):
+        if laptop.evaluate("document.activeElement.textContent") != "Start the trial":
+            laptop.keyboard.press("Tab")
+    expect(laptop.get_by_role("button", name="Start the trial")).to_be_focused()
+    laptop.keyboard.press("Enter")
+    expect(laptop.locator(".trial .stage")).to_be_focused()
+    for button in laptop.locator(".pad button").all():
+        box = button.bounding_box()
+        assert box["y"] >= 0
+        assert box["y"] + box["height"] <= 800
+    frame, board = (laptop.locator(place).bounding_box() for place in (".trial .stage", ".trial .stage > *"))
+    assert board["width"] >= 0.95 * frame["width"]
+    assert board["height"] >= 0.95 * frame["height"]
+
+
+def test_numbers_fit_the_cells_of_a_heat_map_and_all_is_told_on_a_phone(shared, page):
+    def change(route):
+        wide = [[-1234.5678, 0.000123], [98765.4321, 3.0]]
+        route.fulfill(json=route.fetch().json() | {"cross_play": wide, "covers": ["first member", "second member"]})
+
+    page.route("**/api/run?*", change)
+    page.goto(f"{shared.address}#/cross-play?run=matrix/seed-0")
+    expect(page.locator(".heat button")).to_have_count(4)
+    assert page.evaluate("[...document.querySelectorAll('.heat button')].every((x) => x.scrollWidth <= x.clientWidth)")
+    expect(page.locator(".heat .axis").first).to_be_visible()
+    for words in ("first member", "second member"):
+        expect(page.locator(".heat").get_by_text(words, exact=True)).to_be_visible()
+
+
+def test_a_finished_run_without_named_members_does_not_look_like_a_failure(shared, page):
+    unknown = {"coverage_size": None, "coverage_found": 2}
+
+    def change(route):
+        content = route.fetch().json()
+        if "runs" not in content:
+            curves = content["curves"] | {"coverage_found": [0] * len(content["curves"]["env_steps"])}
+            route.fulfill(json=content | unknown | {"curves": curves})
+        else:
+            route.fulfill(json=content | {"runs": [run | unknown for run in content["runs"]]})
+
+    page.route(re.compile("/api/runs?"), change)
+    page.goto(shared.address)
+    expect(page.locator("table.runs").first).to_contain_text("2 kinds")
+    expect(page.get_by_text("so far")).to_have_count(0)
+    page.get_by_role("link", name="Curves: matrix, seed 0").click()
+    expect(page.get_by_text("Its teammates are of 2 kinds.")).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile("Members of the coverage set"))).to_have_count(0)
 
 
 def remember_frames(page) -> list[dict]:

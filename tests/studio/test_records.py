@@ -52,15 +52,16 @@ def test_fields_of_the_method_become_curves_whatever_their_names_and_shapes(dire
 
 def test_agents_and_their_robustness(directory):
     brief, _ = look(directory, "matrix/seed-0")
-    (agent,) = brief["agents"]
-    assert (agent["learner"], agent["playable"], agent["seat"]) == ("plastic", True, 0)
+    copied, agent = brief["agents"]
+    assert (copied["name"], copied["learner"]) == ("copy-1", "rl2")
+    assert (agent["name"], agent["playable"], agent["seat"]) == ("plastic", True, 0)
     assert agent["mean_return"] is None
     evaluation = {"mean_return": 6.5, "oracle_fraction": 0.9}
     (directory / "matrix/seed-0/plastic/evaluation.json").write_text(json.dumps(evaluation))
-    (agent,) = look(directory, "matrix/seed-0")[0]["agents"]
+    _, agent = look(directory, "matrix/seed-0")[0]["agents"]
     assert (agent["mean_return"], agent["oracle_fraction"]) == (6.5, 0.9)
     (directory / "matrix/seed-0/plastic/evaluation.json").write_text('{"mean_')
-    (agent,) = look(directory, "matrix/seed-0")[0]["agents"]
+    _, agent = look(directory, "matrix/seed-0")[0]["agents"]
     assert agent["state"] == "damaged"
 
 

@@ -239,3 +239,16 @@ def test_a_two_player_game_is_hidden_on_the_server_too(shared):
     trial = start(shared, "weighted/seed-0", "heuristic:H8")
     assert trial["frames"][0]["scene"]["positions"][1] is None
     assert make("weighted-reaching").board().hides_partner
+
+
+def test_a_drawing_without_seats_hides_partners_who_do_not_see_each_other():
+    environment = make("lamps:Lamps")
+    match = Match(environment, (None, None), 0)
+    step = match.step({0: 1, 1: 2})
+    frame = match.frame(step, seat=1)
+    assert describe_board(environment)["shown_by_seat"]
+    assert (frame["scene"]["positions"], frame["scene"]["words"]) == ((None, (1, 2)), "")
+    assert frame["actions"] == [None, 2]
+    end = match.frame(match.step({0: 0, 1: 2}), seat=1)
+    assert end["scene"]["positions"] == ((1, 0), (1, 2))
+    assert end["actions"] == [0, 2]

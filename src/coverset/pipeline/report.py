@@ -16,7 +16,7 @@ from coverset.reports.chapters import Chapter, make_chapters
 from coverset.reports.document import make_document
 from coverset.reports.page import render_page
 from coverset.reports.records import AgentRecord, Content, RunRecord, UnreadableRun
-from coverset.reports.rendering import add_white_background, draw_png
+from coverset.reports.rendering import draw_file
 from coverset.runs.storage import MAX_LOG_BYTES, DamagedFile, parse_row, read_bytes, read_json, write_bytes
 
 T = TypeVar("T")
@@ -40,10 +40,9 @@ def report(directory: str | Path, *, out: str | Path | None = None) -> dict[str,
     document = make_document(f"Coverset report: {directory.resolve().name}", *study)
     figures, data = [], []
     for picture in document.pictures():
-        drawn = {"svg": add_white_background(picture.svg).encode(), "png": draw_png(picture.figure)}
-        for ending, content in drawn.items():
-            figures.append(page.parent / "figures" / f"{picture.name}.{ending}")
-            write_bytes(figures[-1], content)
+        for kind in picture.formats:
+            figures.append(page.parent / "figures" / f"{picture.name}.{kind}")
+            write_bytes(figures[-1], draw_file(picture.figure, picture.svg, kind))
     for table in document.tables():
         data.append(page.parent / "data" / f"{table.name}.csv")
         write_bytes(data[-1], table.csv().encode())

@@ -1,15 +1,22 @@
 """Report sections about ad hoc agents: robustness, adaptation, results per partner."""
 
-from coverset.reports import agent_figures, tables
+from coverset.reports import agent_figures
+from coverset.reports import agent_tables as tables
+from coverset.reports.agent_groups import AgentGroup
 from coverset.reports.blocks import Block, HtmlTable, Picture, Section
-from coverset.reports.chapters import Chapter, learner_name
+from coverset.reports.chapters import Chapter
+from coverset.reports.records import Content
+from coverset.reports.tables import DataTable
 from coverset.reports.wording import MINUS, UNKNOWN, format_interval, format_number
+
+Ends = tuple[float | None, float | None]
+BANDS = "Student's 95% intervals (the range of two seeds; none with one)"
 
 
 def robustness_section(chapter: Chapter) -> Section | None:
     """Return with held-out partners: over training, final, and compared between methods."""
     blocks: list[Block] = []
-    trained = [name for name in chapter.learners if any(tables.training_curves(m, name) for m in chapter.methods)]
+    trained = [agents for agents in chapter.agents if _has_training_curve(chapter, agents.label)]
     if trained:
         blocks.append(_training_picture(chapter, trained))
     final = tables.final_table(chapter)
@@ -22,17 +29,25 @@ def robustness_section(chapter: Chapter) -> Section | None:
             f"{chapter.reference.label} minus each other method, paired by seed. Positive values mean that "
             f"{chapter.reference.label} earns more. Markers are as in the figure above."
         )
-        blocks += [Picture(f"{chapter.slug}-differences", figure, caption, (compared,)), _difference_table(compared)]
+        blocks += [
+            Picture(f"{chapter.slug}-differences", figure, caption, (compared,)),
+            _difference_table(chapter, compared),
+        ]
     return Section("robustness", "Robustness with held-out partners", blocks) if blocks else None
 
 
-def _training_picture(chapter: Chapter, learners: list[str]) -> Picture:
-    curves = {(m.label, name): tables.training_curves(m, name) for name in learners for m in chapter.methods}
+def _has_training_curve(chapter: Chapter, label: str) -> bool:
+    """Whether returns were measured at two points of training at least: one point is no curve."""
+    return any(len(tables.shared_points(tables.training_curves(method, label))) > 1 for method in chapter.methods)
+
+
+def _training_picture(chapter: Chapter, shown: list[AgentGroup]) -> Picture:
+    curves = {(m.label, a.label): tables.training_curves(m, a.label) for a in shown for m in chapter.methods}
     caption = (
         "Mean return per episode with held-out partners, measured during agent training. Lines are means over seeds, "
-        "bands Student's 95% intervals (none with one seed)."
+        f"bands {BANDS}."
     )
-    figure = agent_figures.robustness_figure(chapter, learners)
+    figure = agent_figures.robustness_figure(chapter, shown)
     data = tables.curve_tables(chapter, "robustness", "env_steps", curves)
     return Picture(f"{chapter.slug}-robustness", figure, caption, data)
 
@@ -40,28 +55,35 @@ def _training_picture(chapter: Chapter, learners: list[str]) -> Picture:
 def _final_picture(chapter: Chapter) -> Picture:
     caption = (
         "Mean return per episode of the finished agents over all held-out partners. Diamonds are means over seeds, "
-        "dots single seeds, wide bars Student's 95% intervals, thin lines bootstrap 95% intervals."
+        "dots single seeds; with three seeds or more, wide bars are Student's 95% intervals and thin lines bootstrap "
+        "95% intervals."
     )
     data = (tables.final_by_seed_table(chapter),)
     return Picture(f"{chapter.slug}-final-returns", agent_figures.final_figure(chapter), caption, data)
 
 
-def _final_table(chapter: Chapter, final: tables.DataTable) -> HtmlTable:
+def _final_table(chapter: Chapter, final: DataTable) -> HtmlTable:
     rows = []
-    for method, learner, seeds, mean, low, high, boot_low, boot_high, fraction, exact in final.rows:
-        intervals = (format_interval(low, high), format_interval(boot_low, boot_high))
-        rows.append(
-            (method, learner_name(learner), str(seeds), format_number(mean), *intervals, _fraction(fraction, exact))
-        )
+    for method, label, seeds, mean, low, high, boot_low, boot_high, fraction, exact, *ends in final.rows:
+        intervals = _intervals(seeds, (low, high), (boot_low, boot_high), ends)
+        agent = chapter.agent_title(label)
+        rows.append((method, agent, str(seeds), format_number(mean), *intervals, _fraction(fraction, exact)))
     columns = ("method", "agent", "seeds", "mean return", "95% Student", "95% bootstrap", "of the oracle")
     caption = (
         "The same results as numbers. With few seeds the bootstrap interval is too narrow; prefer Student's. The last "
         "column is the mean over partners of return / oracle return, not clipped at 100%; the oracle knows its partner "
         "from the start."
     )
-    if any(row[-1] is False for row in final.rows):
+    if any(row[-3] is False for row in final.rows):
         caption += " ≥ marks fractions of an upper bound on the oracle return, which are lower bounds."
     return HtmlTable(caption, columns, rows, (final,), text_columns=2)
+
+
+def _intervals(seeds: int, student: Ends, bootstrap: Ends, extremes: list[float]) -> tuple[str, str]:
+    """Format both intervals; two seeds are shown once, and have no bootstrap interval that says more."""
+    if seeds == 2:
+        return format_interval(*student, extremes), UNKNOWN
+    return format_interval(*student), format_interval(*bootstrap)
 
 
 def _fraction(fraction: float | None, exact: bool | None) -> str:
@@ -70,17 +92,16 @@ def _fraction(fraction: float | None, exact: bool | None) -> str:
     return f"{'' if exact else '≥ '}{100 * fraction:.1f}%"
 
 
-def _difference_table(compared: tables.DataTable) -> HtmlTable:
+def _difference_table(chapter: Chapter, compared: DataTable) -> HtmlTable:
     rows = [
         (
             f"{first} {MINUS} {second}",
-            learner_name(learner),
+            chapter.agent_title(label),
             str(seeds),
             format_number(mean),
-            format_interval(*ends[:2]),
-            format_interval(*ends[2:]),
+            *_intervals(seeds, tuple(ends[:2]), tuple(ends[2:4]), ends[4:]),
         )
-        for learner, first, second, seeds, mean, *ends in compared.rows
+        for label, first, second, seeds, mean, *ends in compared.rows
     ]
     columns = ("difference", "agent", "seeds", "mean", "95% Student", "95% bootstrap")
     return HtmlTable(
@@ -90,47 +111,44 @@ def _difference_table(compared: tables.DataTable) -> HtmlTable:
 
 def adaptation_section(chapter: Chapter) -> Section | None:
     """Returns of the first, second, ... episode with the same partner."""
-    learners = [name for name in chapter.learners if any(tables.adaptation_curves(m, name) for m in chapter.methods)]
-    if not learners:
+    shown = [a for a in chapter.agents if any(tables.adaptation_curves(m, a.label) for m in chapter.methods)]
+    if not shown:
         return None
-    curves = {(m.label, name): tables.adaptation_curves(m, name) for name in learners for m in chapter.methods}
+    curves = {(m.label, a.label): tables.adaptation_curves(m, a.label) for a in shown for m in chapter.methods}
     caption = (
         "A trial is a sequence of episodes with one partner, during which the agent keeps its memory. A rising line "
-        "shows an agent that adapts to its partner. Means over all held-out partners and seeds, with Student's 95% "
-        "intervals over seeds"
+        f"shows an agent that adapts to its partner. Means over all held-out partners and seeds; bands are {BANDS}"
     )
-    caption += "; the dotted line is the mean oracle return." if _has_oracle(chapter) else "."
-    figure = agent_figures.adaptation_figure(chapter, learners)
+    known = any(agent_figures.mean_oracle(chapter, agents.label) is not None for agents in shown)
+    caption += "; the dotted line is the mean oracle return." if known else "."
+    figure = agent_figures.adaptation_figure(chapter, shown)
     data = tables.curve_tables(chapter, "adaptation", "episode", curves)
     picture = Picture(f"{chapter.slug}-adaptation", figure, caption, data)
     return Section("adaptation", "Adaptation within a trial", [picture])
 
 
-def _has_oracle(chapter: Chapter) -> bool:
-    return agent_figures.mean_oracle(chapter) is not None
-
-
 def partner_section(chapter: Chapter) -> Section | None:
-    """Results with each held-out partner: one table per learner, methods side by side."""
+    """Results with each held-out partner: one table for each group of agents, methods side by side."""
     partners = tables.partner_table(chapter)
     if not partners.rows:
         return None
-    learners = [name for name in chapter.learners if any(row[0] == name for row in partners.rows)]
-    by_learner = [_partner_table(chapter, partners, learner, folded=n > 0) for n, learner in enumerate(learners)]
+    shown = [agents for agents in chapter.agents if any(row[0] == agents.label for row in partners.rows)]
+    blocks = [_partner_table(chapter, partners, agents, folded=n > 0) for n, agents in enumerate(shown)]
     teams = tables.team_table(chapter)
-    if any(row[2] == "mixed" or row[-1] is not None for row in teams.rows):
-        by_learner.append(_team_table(teams))
-    return Section("partners", "Results by partner", by_learner)
+    if any(row[2] == "mixed" or row[8] is not None for row in teams.rows):
+        blocks.append(_team_table(chapter, teams))
+    return Section("partners", "Results by partner", blocks)
 
 
-def _team_table(teams: tables.DataTable) -> HtmlTable:
+def _team_table(chapter: Chapter, teams: DataTable) -> HtmlTable:
     """Whole and mixed teams, with the returns of all seats where these differ."""
     rows = [
         (
-            *(learner_name(learner), method, team, kind, format_number(mean), format_interval(low, high)),
+            *(chapter.agent_title(label), method, team, kind, format_number(mean), format_interval(low, high, ends)),
             ", ".join(format_number(float(value)) for value in seats.split()) if seats else UNKNOWN,
         )
-        for learner, method, kind, team, _, mean, low, high, seats in teams.rows
+        for label, method, kind, team, seeds, mean, low, high, seats, *extremes in teams.rows
+        for ends in [extremes if seeds == 2 else ()]
     ]
     columns = ("agent", "method", "team", "kind", "return", "95% interval", "returns by seat")
     caption = (
@@ -141,28 +159,50 @@ def _team_table(teams: tables.DataTable) -> HtmlTable:
     return HtmlTable(caption, columns, rows, (teams,), text_columns=4)
 
 
-def _partner_table(chapter: Chapter, partners: tables.DataTable, learner: str, *, folded: bool) -> HtmlTable:
-    """One row per partner, three columns per method."""
-    labels = [method.label for method in chapter.methods if method.evaluations.get(learner)]
-    cells = {(row[1], row[2]): row for row in partners.rows if row[0] == learner}
+def _partner_table(chapter: Chapter, partners: DataTable, agents: AgentGroup, *, folded: bool) -> HtmlTable:
+    """One row per partner; for each method the return, its spread over seeds, and the fraction of the best known."""
+    methods = [method.label for method in chapter.methods if method.evaluations.get(agents.label)]
+    found = [dict(zip(partners.columns, row, strict=True)) for row in partners.rows if row[0] == agents.label]
+    cells = {(cell["partner"], cell["method"]): cell for cell in found}
+    known = "oracle" if any(cell["oracle"] is not None for cell in found) else "reference"
+    unknown = known == "reference" and all(cell["reference"] is None for cell in found)
     rows = []
-    for partner in tables.partner_names(chapter):
-        known = cells[partner, labels[0]]
-        line = [partner, _oracle(known[7], known[8]), _oracle(known[9], known[8])]
-        for label in labels:
-            row = cells[partner, label]
-            line += [format_number(row[4]), format_interval(row[5], row[6]), _fraction(row[10], row[8])]
+    for partner in tables.partner_names(chapter, agents.label):
+        line = [partner, *([] if unknown else _best_known(cells[partner, methods[0]], known))]
+        for method in methods:
+            cell = cells[partner, method]
+            both = (cell["lowest_seed"], cell["highest_seed"]) if cell["seeds"] == 2 else ()
+            line += [format_number(cell["mean_return"]), format_interval(cell["low"], cell["high"], both)]
+            line += [] if unknown else [_share(cell, known)]
         rows.append(line)
-    columns = ["partner", "oracle", "full information", *("return", "95% interval", "of the oracle") * len(labels)]
-    groups = [("", 3), *((label, 3) for label in labels)]
-    caption = (
-        f"{learner_name(learner)} agents with each held-out partner: mean return per episode, Student's interval over "
-        "seeds, and the fraction of the oracle return: the best return of an agent that knows its partner but has the "
-        "same observations. With full information it also sees the partner's private random draws. “at most” "
-        "marks upper bounds, whose fractions are lower bounds."
-    )
-    opened = f"{learner_name(learner)} agents" if folded else ""
+    before = [] if unknown else ["oracle", "full information"] if known == "oracle" else ["reference"]
+    after = ["return", "95% interval", *([] if unknown else [f"of the {known}"])]
+    caption = f"{agents.title} agents with each held-out partner: mean return per episode and Student's interval over "
+    caption += "seeds." if unknown else f"seeds, and the fraction of the {known} return: {BEST_KNOWN[known]}"
+    groups = [("", 1 + len(before)), *((method, len(after)) for method in methods)]
+    columns = ["partner", *before, *after * len(methods)]
+    opened = f"{agents.title} agents" if folded else ""
     return HtmlTable(caption, columns, rows, (partners,), folded=opened, groups=groups)
+
+
+BEST_KNOWN = {
+    "oracle": "the best return of an agent that knows its partner but has the same observations. With full information "
+    "it also sees the partner's private random draws. “at most” marks upper bounds, whose fractions are lower bounds.",
+    "reference": "what the best responses of the partner's own seed earn with it, since no oracle is known.",
+}
+
+
+def _best_known(cell: Content, known: str) -> list[str]:
+    if known == "reference":
+        return [format_number(cell["reference"])]
+    return [_oracle(cell["oracle"], cell["oracle_exact"]), _oracle(cell["full_information"], cell["oracle_exact"])]
+
+
+def _share(cell: Content, known: str) -> str:
+    """The fraction of the oracle or of the reference."""
+    if known == "oracle":
+        return _fraction(cell["oracle_fraction"], cell["oracle_exact"])
+    return _fraction(cell["mean_return"] / cell["reference"] if cell["reference"] else None, True)
 
 
 def _oracle(value: float | None, exact: bool | None) -> str:

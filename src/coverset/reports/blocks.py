@@ -35,13 +35,15 @@ class CodeBlock:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, also written as PNG and SVG, and the data it shows."""
+    """A figure, also written as files, and the data it shows."""
 
     name: str
     """File name without suffix; unique within the report."""
     figure: Figure
     caption: str
     data: Sequence[DataTable] = ()
+    formats: Sequence[str] = ("png", "svg")
+    """Kinds of files in which the figure is written."""
 
     @cached_property
     def svg(self) -> str:
@@ -120,7 +122,7 @@ def _render_figures(pictures: Sequence[Picture], caption: str) -> str:
     charts = "".join(
         f'<div class="scroll chart-box" tabindex="0">{_render_figure(picture, caption)}</div>' for picture in pictures
     )
-    files = [(f"figures/{picture.name}.{kind}", kind.upper()) for picture in pictures for kind in ("png", "svg")]
+    files = [(f"figures/{picture.name}.{kind}", kind.upper()) for picture in pictures for kind in picture.formats]
     if len(pictures) > 1:
         files = [(address, f"{picture_name(address)} {kind}") for address, kind in files]
     data = dict.fromkeys(table.name for picture in pictures for table in picture.data)

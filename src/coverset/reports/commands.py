@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from coverset.adhoc.registry import LEARNERS
+from coverset.adhoc.registry import LEARNERS, agent_folder
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.extensions import heuristics
@@ -27,13 +27,15 @@ def reproduction_commands(chapter: Chapter) -> list[str]:
         lines.append(_generate_command(method, directory))
         if method.certificates():
             lines.append(shlex.join(["coverset", "certify", directory]))
-        for learner, agents in method.agents.items():
-            if agents:
-                config = next(iter(agents.values())).config
-                lines.append(_train_command(config, directory, chapter.env))
-            if evaluations := method.evaluations.get(learner):
-                record = next(iter(evaluations.values()))
-                lines.append(_evaluate_command(record, learner, directory, method.runs[0].config))
+        for group in chapter.agents:
+            if agents := method.agents.get(group.label):
+                first = next(iter(agents.values()))
+                named = [] if first.name == agent_folder(group.learner) else ["--name", first.name]
+                lines.append(_train_command(first.config, named, directory, chapter.env))
+                if evaluations := method.evaluations.get(group.label):
+                    record = next(iter(evaluations.values()))
+                    which = ["--agents", first.name] if named else ["--learner", group.learner]
+                    lines.append(_evaluate_command(record, which, directory, method.runs[0].config))
     return lines
 
 
@@ -47,8 +49,8 @@ def _generate_command(method: MethodRuns, directory: str) -> str:
     return shlex.join(words)
 
 
-def _train_command(config: Content, directory: str, env: str) -> str:
-    words = ["coverset", "train", directory, "--learner", config["learner"], "--preset", config["preset"]]
+def _train_command(config: Content, named: list[str], directory: str, env: str) -> str:
+    words = ["coverset", "train", directory, "--learner", config["learner"], *named, "--preset", config["preset"]]
     if config["partners"] != ["teammates"]:
         words += ["--partners", *config["partners"]]
     if config["seat"]:
@@ -56,8 +58,8 @@ def _train_command(config: Content, directory: str, env: str) -> str:
     return shlex.join(words + _setting_options(config, "learner_settings", lambda: _training_defaults(config, env)))
 
 
-def _evaluate_command(record: Content, learner: str, directory: str, generated: Content) -> str:
-    words = ["coverset", "evaluate", directory, "--learner", learner]
+def _evaluate_command(record: Content, which: list[str], directory: str, generated: Content) -> str:
+    words = ["coverset", "evaluate", directory, *which]
     words += ["--trials", str(record["trials"]), "--episodes", str(record["episodes"])]
     environment = _make_environment(generated["env"], generated["env_parameters"])
     partners = _partner_names([*record["partners"]])

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from coverset.evaluation.statistics import student_interval
-from coverset.reports import tables
+from coverset.reports import agent_tables
+from coverset.reports.agent_groups import AgentGroup, learner_title
 from coverset.reports.agent_sections import adaptation_section, partner_section, robustness_section
 from coverset.reports.blocks import Block, BulletList, HtmlTable, Paragraph, Picture, Section, pictures_of, tables_of
-from coverset.reports.chapters import Chapter, MethodRuns, learner_name
+from coverset.reports.chapters import Chapter, MethodRuns
 from coverset.reports.findings import describe_findings, describe_unfinished
+from coverset.reports.paper_figure import paper_picture
 from coverset.reports.population_sections import (
     certificate_section,
     coverage_section,
@@ -24,6 +26,7 @@ from coverset.reports.records import RunRecord, UnreadableRun, describe_state
 from coverset.reports.settings_section import settings_section
 from coverset.reports.tables import DataTable
 from coverset.reports.wording import UNKNOWN, format_count, format_interval, format_number, join_words
+from coverset.runs.game_names import game_title
 from coverset.solver import Game, game_from_table, load, preferred_populations, solve
 from coverset.solver.games import built_in_games
 
@@ -89,39 +92,48 @@ def make_document(
 
 
 def overview_table(chapters: Sequence[Chapter]) -> HtmlTable:
-    """The main results: one row per environment and method."""
+    """The main results: one row per environment, method and group of agents."""
     rows, data = [], []
     for chapter in chapters:
         for method in chapter.methods:
-            values = _overview_values(chapter, method)
-            data.append((chapter.title, method.label, *values))
-            seeds, mean_found, size, learner, mean, low, high, held, certified = values
-            found = UNKNOWN if mean_found is None else f"{format_number(mean_found)} of {size}"
-            earned = UNKNOWN if mean is None else f"{format_number(mean)} ({format_interval(low, high)})"
-            exact = f"{held} of {certified}" if certified else UNKNOWN
-            agent = learner_name(learner) if learner else UNKNOWN
-            rows.append((chapter.title, method.label, agent, f"{seeds} of {len(method.runs)}", found, earned, exact))
+            trained = [agents for agents in chapter.agents if method.agents.get(agents.label)]
+            for agents in trained or [None]:
+                values = _overview_values(chapter, method, agents)
+                data.append((chapter.title, method.label, *values))
+                rows.append((chapter.title, method.label, *_overview_cells(method, agents, values)))
     columns = ("environment", "method", "agent", "seeds", "members found", "return with held-out partners")
     caption = (
-        "Seeds: finished of all. Members found: members of the coverage set, mean over seeds. Return: mean per "
-        "episode over all held-out partners, with Student's 95% interval over seeds. Constraints hold: number of "
-        "certified populations in which all constraints hold exactly."
+        "Seeds: finished of all. Members found: members of the coverage set or, where that is unknown, kinds of "
+        "teammates, mean over seeds. Return: mean per episode over all held-out partners, with Student's 95% interval "
+        "over three seeds or more. Constraints hold: number of certified populations in which all constraints hold "
+        "exactly."
     )
-    names = ("environment", "method", "seeds", "members_found", "coverage_size", "learner", "mean_return")
+    names = ("environment", "method", "seeds", "members_found", "coverage_size", "agent", "mean_return")
     names += ("student_low", "student_high", "constraints_held", "certified")
     table = DataTable("overview", names, tuple(data))
     return HtmlTable(caption, (*columns, "constraints hold"), rows, (table,), text_columns=3)
 
 
-def _overview_values(chapter: Chapter, method: MethodRuns) -> tuple[Any, ...]:
-    summaries = [s for s in method.summaries().values() if s["coverage_size"] is not None]
-    found = float(np.mean([s["coverage_found"] or 0 for s in summaries])) if summaries else None
-    learner = next((name for name in chapter.learners if tables.final_returns(method, name)), None)
-    earned = student_interval(tables.final_returns(method, learner).values()).to_json() if learner else {}
+def _overview_values(chapter: Chapter, method: MethodRuns, agents: AgentGroup | None) -> tuple[Any, ...]:
+    counts = [s["coverage_found"] for s in method.summaries().values() if s["coverage_found"] is not None]
+    found = float(np.mean(counts)) if counts else None
+    returns = agent_tables.final_returns(method, agents.label) if agents else {}
+    earned = student_interval(returns.values()).to_json() if returns else {}
     certificates = method.certificates().values()
     held = sum(certificate["constraints_violated"] == 0 for certificate in certificates)
     ends = (earned.get("mean"), earned.get("low"), earned.get("high"))
-    return len(method.finished), found, chapter.coverage_size, learner, *ends, held, len(certificates)
+    label = agents.label if agents else None
+    return len(method.finished), found, chapter.coverage_size, label, *ends, held, len(certificates)
+
+
+def _overview_cells(method: MethodRuns, agents: AgentGroup | None, values: tuple[Any, ...]) -> tuple[str, ...]:
+    seeds, mean_found, size, label, mean, low, high, held, certified = values
+    of_all = "kinds" if size is None else f"of {size}"
+    found = UNKNOWN if mean_found is None else f"{format_number(mean_found)} {of_all}"
+    returns = [*agent_tables.final_returns(method, label).values()] if label else []
+    earned = UNKNOWN if mean is None else f"{format_number(mean)} ({format_interval(low, high, returns)})"
+    exact = f"{held} of {certified}" if certified else UNKNOWN
+    return agents.title if agents else UNKNOWN, f"{seeds} of {len(method.runs)}", found, earned, exact
 
 
 def _chapter_part(chapter: Chapter) -> Part:
@@ -129,8 +141,11 @@ def _chapter_part(chapter: Chapter) -> Part:
     if (appendix := _appendix_section(chapter)) is not None:
         sections.append(appendix)
     sections.append(settings_section(chapter))
-    found = describe_findings(chapter)
-    blocks: list[Block] = [BulletList(found)] if found else [Paragraph("No run of this environment is finished yet.")]
+    finished = any(method.finished for method in chapter.methods)
+    unfinished: list[Block] = [Paragraph("No run of this environment is finished yet.")]
+    blocks: list[Block] = [BulletList(describe_findings(chapter))] if finished else unfinished
+    if (picture := paper_picture(chapter)) is not None:
+        blocks.append(picture)
     if sentence := describe_unfinished(chapter):
         blocks.append(Paragraph(sentence))
     if chapter.left_out:
@@ -144,7 +159,7 @@ def _suggest_commands(chapter: Chapter) -> list[str]:
     if not any(method.finished for method in chapter.methods):
         return []
     sentences = []
-    if not chapter.learners:
+    if not chapter.agents:
         sentences.append("There are no finished agents yet: run `coverset train` and `coverset evaluate` to add them.")
     elif not any(method.evaluations for method in chapter.methods):
         sentences.append("The agents are not evaluated yet: run `coverset evaluate` to add their returns.")
@@ -170,6 +185,8 @@ def _make_game(chapter: Chapter) -> Game | None:
     payoffs = parameters.get("payoffs")
     if chapter.env not in built_in_games() or payoffs is None or parameters.get("by_player"):
         return None
+    if parameters.get("players", 2) != 2:
+        return None
     try:
         game = game_from_table(payoffs, name=chapter.env)
     except ValueError:
@@ -182,9 +199,9 @@ def _make_game(chapter: Chapter) -> Game | None:
 
 def _runs_part(chapters: Sequence[Chapter], runs: Sequence[RunRecord], unreadable: Sequence[UnreadableRun]) -> Part:
     """List every run and agent with its state, unfinished and damaged ones first."""
-    entries = [(run.path, run.config["env"], run.method, "", run.seed, describe_state(run)) for run in runs]
+    entries = [(run.path, _game(run), run.method, "", run.seed, describe_state(run)) for run in runs]
     entries += [
-        (agent.path, run.config["env"], run.method, agent.learner, agent.seed, describe_state(agent))
+        (agent.path, _game(run), run.method, learner_title(agent.learner), agent.seed, describe_state(agent))
         for run in runs
         for agent in run.agents
     ]
@@ -203,6 +220,10 @@ def _runs_part(chapters: Sequence[Chapter], runs: Sequence[RunRecord], unreadabl
     caption = "Paths are relative to the study directory."
     blocks.append(HtmlTable(caption, columns, rows, (data,), text_columns=6, folded=f"All {len(rows)} runs and agents"))
     return Part("runs", "Runs", blocks)
+
+
+def _game(run: RunRecord) -> str:
+    return game_title(run.config["env"], run.config["env_parameters"])
 
 
 GLOSSARY = (

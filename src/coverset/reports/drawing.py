@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from coverset.evaluation.statistics import Interval
+from coverset.evaluation.statistics import student_interval
 
 INK = "#1f2429"
 MUTED = "#68717a"
@@ -39,6 +39,7 @@ STYLE: Any = {
     "ytick.labelcolor": INK,
     "svg.fonttype": "none",
     "svg.hashsalt": "coverset",
+    "pdf.fonttype": 42,  # publishers refuse bitmap fonts
 }
 
 
@@ -69,23 +70,37 @@ def shorten(text: str, length: int = 28) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def draw_band(ax: Axes, band: Mapping[Any, Interval], label: str, colour: str, line: Any) -> None:
-    """Draw the mean over seeds as a line and its interval, if finite, as a band.
+def draw_band(ax: Axes, points: Mapping[Any, Sequence[float]], label: str, colour: str, line: Any) -> None:
+    """Draw the mean over seeds as a line with a band: Student's 95% interval, or the range of two seeds.
 
     Args:
       ax: the axes to draw in.
-      band: intervals by x.
+      points: values of all seeds by x.
       label: name in the legend.
       colour: colour of line and band.
       line: matplotlib line style.
     """
-    places = list(band)
+    places = list(points)
+    found = [student_interval(values) for values in points.values()]
+    means = [interval.mean for interval in found]
     marker = "o" if len(places) <= 25 else None
-    means = [interval.mean for interval in band.values()]
     ax.plot(places, means, color=colour, linestyle=line, marker=marker, markersize=3, linewidth=1.8, label=label)
-    low, high = ([getattr(interval, end) for interval in band.values()] for end in ("low", "high"))
-    if np.isfinite(low).all() and np.isfinite(high).all():
+    if found[0].n > 1:
+        ends = [
+            (interval.low, interval.high) if interval.n > 2 else (min(values), max(values))
+            for interval, values in zip(found, points.values(), strict=True)
+        ]
+        low, high = zip(*ends, strict=True)
         ax.fill_between(places, low, high, color=colour, alpha=0.16, linewidth=0)
+
+
+def widen_flat_axis(ax: Axes) -> None:
+    """Show values that never change from zero upwards: around a flat line, matplotlib draws an axis like 0 +- 0.05."""
+    drawn = [np.asarray(line.get_ydata(), float) for line in ax.lines]
+    values = np.concatenate([values[np.isfinite(values)] for values in drawn]) if drawn else np.zeros(0)
+    if values.size and np.ptp(values) == 0:
+        value = float(values[0])
+        ax.set_ylim(min(0.0, 1.25 * value) - 0.04 * (abs(value) or 1.0), max(1.0 if value == 0 else 0.0, 1.25 * value))
 
 
 def make_panels(count: int, *, height: float, columns: int = 2) -> tuple[Figure, list[Axes]]:

@@ -174,10 +174,16 @@ def _draw_returns(ax: Axes, steps: np.ndarray, rows: list[dict[str, Any]]) -> No
 
 
 def _draw_coverage(ax: Axes, steps: np.ndarray, rows: list[dict[str, Any]], summary: dict[str, Any]) -> None:
+    """Draw the members found. Where the game names none, kinds are counted once, at the end: there is no curve."""
+    if not summary["coverage_size"]:
+        found = summary["coverage_found"]
+        told = "kinds of teammates are unknown" if found is None else f"kinds of teammates at the end: {found}"
+        ax.text(0.5, 0.5, told, ha="center", va="center", transform=ax.transAxes)
+        ax.set_axis_off()
+        return
     ax.step(steps, [row["coverage_found"] for row in rows], where="post", color=MEMBER_COLOURS[2])
-    if summary["coverage_size"]:
-        ax.axhline(summary["coverage_size"], color="black", linewidth=0.8, linestyle="--")
-        ax.set_ylim(0, summary["coverage_size"] + 0.5)
+    ax.axhline(summary["coverage_size"], color="black", linewidth=0.8, linestyle="--")
+    ax.set_ylim(0, summary["coverage_size"] + 0.5)
     ax.set(ylabel="members of the coverage set found")
 
 

@@ -4,16 +4,17 @@ import math
 
 import numpy as np
 
-from coverset.evaluation.statistics import Interval, student_interval
-from coverset.reports import tables
-from coverset.reports.chapters import Chapter, MethodRuns, learner_name
+from coverset.evaluation.statistics import Interval
+from coverset.reports import agent_tables, tables
+from coverset.reports.agent_groups import AgentGroup
+from coverset.reports.chapters import Chapter, MethodRuns
 from coverset.reports.wording import format_count, format_interval, format_mean, format_number, join_words
 
 
 def describe_findings(chapter: Chapter) -> list[str]:
-    """Describe coverage, returns by learner, and certificates; empty if there are no results."""
+    """Describe coverage, returns by agent, and certificates; empty if no run is finished."""
     sentences = [describe_coverage(chapter)]
-    sentences += [describe_returns(chapter, learner) for learner in chapter.learners]
+    sentences += [describe_returns(chapter, agents) for agents in chapter.agents]
     sentences.append(describe_certificates(chapter))
     return [sentence for sentence in sentences if sentence]
 
@@ -21,9 +22,28 @@ def describe_findings(chapter: Chapter) -> list[str]:
 def describe_coverage(chapter: Chapter) -> str:
     """Describe how much of the coverage set the seeds of every method find."""
     found = [_describe_method_coverage(method) for method in chapter.methods if method.finished]
-    if chapter.coverage_size is None or not found:
+    if not found:
         return ""
+    if chapter.coverage_size is None:
+        return _describe_populations(chapter)
     return f"All {chapter.coverage_size} members of the coverage set were found by {join_words(found)}."
+
+
+def _describe_populations(chapter: Chapter) -> str:
+    """Describe kinds and returns of the populations of a game whose coverage set is unknown."""
+    sentences = []
+    for method in chapter.methods:
+        rows = [row for row in tables.population_table(chapter).rows if row[0] == method.label]
+        if not rows:
+            continue
+        kinds = [row[3] for row in rows if row[3] is not None]
+        distinct = f" {format_number(float(np.mean(kinds)))} kinds of teammates on average;" if kinds else ""
+        own = format_number(float(np.mean([row[5] for row in rows])))
+        cross = [row[6] for row in rows if row[6] is not None]
+        apart = f", and {format_number(float(np.mean(cross)))} in cross-play" if cross else ""
+        seeds = format_count(len(rows), "seed")
+        sentences.append(f"{method.label}, {seeds}:{distinct} pairs earn {own} in self-play{apart}.")
+    return " ".join(sentences)
 
 
 def _describe_method_coverage(method: MethodRuns) -> str:
@@ -34,30 +54,33 @@ def _describe_method_coverage(method: MethodRuns) -> str:
     return sentence if whole == len(found) else f"{sentence} (on average {format_number(float(np.mean(found)))})"
 
 
-def describe_returns(chapter: Chapter, learner: str) -> str:
+def describe_returns(chapter: Chapter, agents: AgentGroup) -> str:
     """Describe which method's agents earn most with held-out partners, and compare the reference with the others."""
-    means = {
-        method.label: student_interval(returns.values())
+    earned = {
+        method.label: [*returns.values()]
         for method in chapter.methods
-        if (returns := tables.final_returns(method, learner))
+        if (returns := agent_tables.final_returns(method, agents.label))
     }
-    if not means:
+    if not earned:
         return ""
-    best = max(means, key=lambda label: means[label].mean)
-    most = "most with held-out partners:" if len(means) > 1 else "with held-out partners"
-    sentence = f"{learner_name(learner)} agents trained with {best} teammates earn {most} {format_mean(means[best])}."
+    best = max(earned, key=lambda label: np.mean(earned[label]))
+    most = "earn most:" if len(earned) > 1 else "earn"
+    amount = format_mean(earned[best])
+    sentence = f"With held-out partners, {agents.title} agents trained with {best} teammates {most} {amount}."
     compared = [
         describe_difference(chapter.reference.label, other.label, found.student)
         for other in chapter.methods[1:]
-        if (found := tables.compare_methods(chapter.reference, other, learner)) is not None
+        if (found := agent_tables.compare_methods(chapter.reference, other, agents.label)) is not None
     ]
-    return " ".join([sentence[0].upper() + sentence[1:], *compared])
+    return " ".join([sentence, *compared])
 
 
 def describe_difference(first: str, second: str, interval: Interval) -> str:
     """Describe which method earns more, by how much, and whether the interval excludes 0."""
     if not math.isfinite(interval.low):
         return f"{first} minus {second}: {format_number(interval.mean)} in the only seed that both have."
+    if interval.n == 2:
+        return f"{first} minus {second}: {format_number(interval.mean)} on average over the two seeds that both have."
     sentence = (
         f"{first} minus {second}: {format_number(interval.mean)} "
         f"(95% interval {format_interval(interval.low, interval.high)}, {interval.n} seeds paired)"

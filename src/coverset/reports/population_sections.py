@@ -107,7 +107,8 @@ def _seat_return_table(by_seat: tables.DataTable) -> HtmlTable:
 def training_section(chapter: Chapter) -> Section | None:
     """Returns, constraint gaps and multipliers over teammate generation."""
     seed = population_figures.shown_seed(chapter)
-    if seed is None or not any(run.rows for method in chapter.methods for run in method.finished.values()):
+    logged = [len(run.rows) for method in chapter.methods for run in method.finished.values()]
+    if seed is None or max(logged) < 2:  # one point is no curve
         return None
     caption = (
         "Teammate generation. Lines are means over seeds, bands the range from the lowest to the highest seed. The gap "
@@ -121,15 +122,18 @@ def training_section(chapter: Chapter) -> Section | None:
     shown = [
         m
         for m in chapter.methods
-        if seed in m.finished and m.finished[seed].rows and m.finished[seed].rows[0]["gaps"] is not None
+        if seed in m.finished
+        and m.finished[seed].rows
+        and all(row["gaps"] is not None for row in m.finished[seed].rows)
     ]
     pictures = [
         Picture(f"{chapter.slug}-constraints--{m.slug}", population_figures.constraint_figure(m, seed), "", (data,))
         for m in shown
     ]
     caption = (
-        f"Every constraint of seed {seed}, coloured by the pair that it protects: solid lines against other best "
-        "responses for its teammate, dashed lines against other teammates for its best response."
+        f"Constraints of seed {seed}, by the pair that they protect. Lines show the one that binds most, the smallest "
+        "gap and the largest multiplier, bands the range of all: solid against other best responses for the pair's "
+        "teammate, dashed against other teammates for its best response."
     )
     if pictures:
         blocks.append(FigureRow(pictures, caption))

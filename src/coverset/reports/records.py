@@ -17,7 +17,7 @@ CONSTRAINTS = ("other_best_response", "other_teammate")
 
 @dataclass(frozen=True)
 class AgentRecord:
-    """One agent, from `seed-N/LEARNER`. Missing or damaged parts are None or empty; `problems` lists the damage."""
+    """One agent, from `seed-N/NAME`. Missing or damaged parts are None or empty; `problems` lists the damage."""
 
     path: str
     config: Content
@@ -25,6 +25,11 @@ class AgentRecord:
     summary: Content | None = None
     evaluation: Content | None = None
     problems: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the agent, which is that of its directory."""
+        return self.path.rpartition("/")[2]
 
     @property
     def learner(self) -> str:
@@ -182,6 +187,7 @@ def check_evaluation(content: Content) -> None:
     for partner in partners.values():
         _require(partner, mean_return=float, oracle=Number, full_information=Number, oracle_fraction=Number)
         _require(partner, oracle_exact=bool | None)
+        check_type("reference", partner.get("reference"), Number)
     if not isinstance(mixed := content.get("mixed_teams", {}), Mapping):
         raise ValueError("mixed_teams must be a JSON object.")
     for team in mixed.values():

@@ -34,6 +34,13 @@ def draw_png(figure: Figure) -> bytes:
     return _save(figure, format="png", facecolor="white", dpi=150, metadata={"Software": None})
 
 
+def draw_file(figure: Figure, svg: str, kind: str) -> bytes:
+    """Render a figure as a file of one kind: png, svg or pdf; `svg` is what `draw_svg` has rendered."""
+    if kind == "svg":
+        return add_white_background(svg).encode()
+    return draw_png(figure) if kind == "png" else _save(figure, format="pdf", metadata={"CreationDate": None})
+
+
 def _save(figure: Figure, **options: Any) -> bytes:
     buffer = io.BytesIO()
     with mpl.rc_context(STYLE):

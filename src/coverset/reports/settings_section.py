@@ -5,7 +5,7 @@ from typing import Any
 
 from coverset.reports import tables
 from coverset.reports.blocks import Block, CodeBlock, HtmlTable, Paragraph, Section
-from coverset.reports.chapters import Chapter, learner_name, make_slug
+from coverset.reports.chapters import Chapter, make_slug
 from coverset.reports.commands import reproduction_commands
 from coverset.reports.records import Content
 
@@ -19,15 +19,13 @@ def settings_section(chapter: Chapter) -> Section:
     blocks: list[Block] = [Paragraph(text), CodeBlock(reproduction_commands(chapter))]
     generation = {method.label: method.runs[0].config for method in chapter.methods}
     blocks.append(_settings_table(chapter, "generation", generation, "Settings of teammate generation"))
-    for learner in chapter.learners:
+    for agents in chapter.agents:
         configs = {
-            method.label: next(iter(method.agents[learner].values())).config
+            method.label: next(iter(method.agents[agents.label].values())).config
             for method in chapter.methods
-            if method.agents.get(learner)
+            if method.agents.get(agents.label)
         }
-        if configs:
-            title = f"Settings of {learner_name(learner)} agents"
-            blocks.append(_settings_table(chapter, learner, configs, title))
+        blocks.append(_settings_table(chapter, agents.label, configs, f"Settings of {agents.title} agents"))
     return Section("settings", "Settings, versions, commands", blocks)
 
 

@@ -1,9 +1,8 @@
 """Format numbers, intervals and lists for a report."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from coverset.evaluation.statistics import Interval
+from coverset.evaluation.statistics import student_interval
 
 UNKNOWN = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
@@ -23,15 +22,29 @@ def format_number(value: float | None, digits: int = 3) -> str:
     return text.replace("-", MINUS)
 
 
-def format_interval(low: float | None, high: float | None) -> str:
-    """Format an interval; `one seed` if its ends are unknown."""
-    return "one seed" if low is None or high is None else f"{format_number(low)} to {format_number(high)}"
+def format_interval(low: float | None, high: float | None, both: Sequence[float] = ()) -> str:
+    """Format an interval over seeds; `one seed` if its ends are unknown.
+
+    Args:
+      low: its lower end.
+      high: its upper end.
+      both: the values of two seeds, which are shown instead: Student's interval of two is absurdly wide.
+    """
+    if low is None or high is None:
+        return "one seed"
+    if len(both) == 2:
+        return f"two seeds: {format_number(min(both))}, {format_number(max(both))}"
+    return f"{format_number(low)} to {format_number(high)}"
 
 
-def format_mean(interval: Interval) -> str:
-    """Format a mean, for example `6.9 (95% interval 6.5 to 7.3 over 4 seeds)`."""
-    if not math.isfinite(interval.low):
+def format_mean(values: Collection[float]) -> str:
+    """Format a mean over seeds, for example `6.9 (95% interval 6.5 to 7.3 over 4 seeds)`."""
+    interval = student_interval(values)
+    if interval.n == 1:
         return f"{format_number(interval.mean)} (one seed, so no interval)"
+    if interval.n == 2:
+        lower, upper = map(format_number, sorted(values))
+        return f"{format_number(interval.mean)} (two seeds: {lower} and {upper})"
     ends = format_interval(interval.low, interval.high)
     return f"{format_number(interval.mean)} (95% interval {ends} over {interval.n} seeds)"
 

@@ -3,11 +3,11 @@
 A game without its own drawing is shown as the text of its `render`; see `coverset.envs.drawing`.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from coverset.envs.base import Environment, render_for, takes_seat
-from coverset.envs.drawing import Board, number_actions
+from coverset.envs.drawing import Board, Scene, number_actions
 from coverset.envs.extensions import draw_board, draw_scene, draws_by_seat
 from coverset.envs.seats import has_common_reward
 from coverset.evaluation.conventions import coverage_set
@@ -36,17 +36,27 @@ def describe_board(environment: Environment) -> dict[str, Any]:
 
 def describe_scene(environment: Environment, state: PyTree, seat: int | None = None) -> dict[str, Any]:
     """Describe one state, whose arrays are on the host: all of it, or what the player in `seat` may know."""
-    drawn = draw_scene(environment, state, *((seat,) if draws_by_seat(environment) else ()))
+    by_seat = draws_by_seat(environment)
+    drawn = draw_scene(environment, state, *((seat,) if by_seat else ()))
     if drawn is None:
         return {"text": str(render_for(environment, state, seat))[:LONGEST_TEXT]}
+    if seat is not None and not by_seat and is_shown_by_seat(environment):
+        drawn = _hide_others(drawn, seat)
     return asdict(drawn)
 
 
 def is_shown_by_seat(environment: Environment) -> bool:
     """Whether the game can be shown as one player may know it; otherwise everybody is shown everything."""
-    if _find_kind(draw_board(environment) or _text_board(environment)) == "text":
+    board = draw_board(environment) or _text_board(environment)
+    if _find_kind(board) == "text":
         return takes_seat(type(environment).render)
-    return draws_by_seat(environment)
+    return draws_by_seat(environment) or board.hides_partner
+
+
+def _hide_others(scene: Scene, seat: int) -> Scene:
+    """The part of a drawing for everybody that one player may know, if players do not observe each other."""
+    own = tuple(cell if number == seat else None for number, cell in enumerate(scene.positions))
+    return replace(scene, positions=own, played=None, words="")
 
 
 def _find_kind(board: Board) -> str:

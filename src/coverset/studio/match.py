@@ -62,6 +62,11 @@ def _step(
     return outcome, rewards_by_seat(environment, outcome.reward), conventions
 
 
+@jax.jit
+def _read_belief(policy: Policy, memory: PyTree) -> Float[Array, "K"] | None:
+    return policy.belief(memory)
+
+
 @partial(jax.jit, static_argnums=0)
 def _find_legal(environment: Environment, state: PyTree) -> Bool[Array, "seats a"] | None:
     return environment.legal_actions(state)
@@ -137,6 +142,12 @@ class Match:
     def perceive(self, seat: int) -> Percept:
         """What a policy in `seat` would perceive now, on the host."""
         return jax.device_get(self._percepts()[seat])
+
+    def belief(self, seat: int) -> list[float] | None:
+        """What the policy in `seat` believes after its last action; None if it keeps no belief, or is a person."""
+        policy = self.policies[seat]
+        found = None if policy is None else _read_belief(policy, self.memories[seat])
+        return None if found is None else jax.device_get(found).tolist()
 
     def legal_actions(self, seat: int) -> list[bool] | None:
         """Which actions `seat` may choose now, possibly none; None in a game without a mask."""

@@ -14,6 +14,7 @@ from coverset.policy import Policy
 from coverset.runs.storage import round_floats
 from coverset.studio.catalogue import Run
 from coverset.studio.files import SafeDirectory
+from coverset.studio.resemblance import Resemblance, keeps_belief
 
 MOST_KEPT = 16
 EGOS = ("agent:", "best-response:")
@@ -41,6 +42,8 @@ class Partner:
     """The seat of the policy; of a policy for the whole team, its first."""
     oracle: float | None = None
     """The best expected return per episode with it; None if unknown."""
+    told: str | None = None
+    """What the policy's `belief` means: its own `belief`, or the `resemblance` of its actions; None if it has none."""
 
     @property
     def is_ego(self) -> bool:
@@ -109,13 +112,16 @@ class PartnerLoader:
         own = f"teammate:{number if kind == 'best-response' else 1}"
         return self.find(run, reference or own)[1]
 
-    def _load_agent(self, run: Run, named: NamedEnvironment, learner: str) -> Partner:
-        if learner.startswith("."):
+    def _load_agent(self, run: Run, named: NamedEnvironment, name: str) -> Partner:
+        if name.startswith("."):
             raise ValueError("There is no such agent in this run.")
-        path = self.directory.file(run.path / learner / AGENT_FILE)
+        path = self.directory.file(run.path / name / AGENT_FILE)
         known_as = {"env": named.name, "env_parameters": named.parameters}
         policy, about = load_agent_for(path, named.environment, known_as)
-        return Partner(f"agent:{learner}", f"{learner} agent", policy, about["seat"])
+        told = "belief" if keeps_belief(policy) else None
+        if told is None and (about["seat"] == 0 or named.environment.seats_alike):
+            policy, told = Resemblance(policy, self.run(run).population.best_responses), "resemblance"
+        return Partner(f"agent:{name}", f"{name} agent", policy, about["seat"], told=told)
 
     def list_heuristics(self, run: Run) -> list[dict[str, str]]:
         """Describe the heuristics of a run's environment."""

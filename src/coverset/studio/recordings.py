@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from coverset.checks import check_type
+from coverset.runs.game_names import game_title
 from coverset.runs.storage import DamagedFile, write_json
 from coverset.studio.files import NotFound, OutsideDirectory, SafeDirectory
 from coverset.studio.values import as_count, as_number, as_object, as_text
@@ -73,6 +74,7 @@ class RecordingStore:
         return {
             "name": name,
             "env": as_text(content["env"]),
+            "game": game_title(content["env"], content["env_parameters"]),
             "partner": as_text(content["partner"].get("name")),
             "run": as_text(content["partner"].get("run")),
             "seat": content["seat"],

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from coverset.runs.game_names import game_title
 from coverset.runs.storage import DamagedFile
 from coverset.studio.catalogue import Run
 from coverset.studio.files import OutsideDirectory, SafeDirectory
@@ -122,9 +123,10 @@ class RunRecords:
             summary = self._optional(path / "summary.json")
             evaluation = self._optional(path / "evaluation.json") or {}
         except UNREADABLE as error:
-            return {"learner": path.name, "state": "damaged", "message": _describe_error(error), "playable": False}
+            return {"name": path.name, "state": "damaged", "message": _describe_error(error), "playable": False}
         return {
-            "learner": path.name,
+            "name": path.name,
+            "learner": as_text(config.get("learner")),
             **self._progress(path, config, summary, log),
             "message": _log_message(log),
             "playable": (path / AGENT_FILE).is_file(),
@@ -137,7 +139,9 @@ class RunRecords:
 
 def _settings(config: dict[str, Any]) -> dict[str, Any]:
     settings = as_object(config.get("settings"))
+    env = as_text(config.get("env")) or "unknown"
     return {
+        "game": game_title(env, as_object(config.get("env_parameters"))),
         **{name: as_text(config.get(name)) or "unknown" for name in ("env", "method", "preset")},
         "population_size": as_count(settings.get("population_size")),
         "margin": as_number(settings.get("margin")),

@@ -66,6 +66,7 @@ class Trial:
         self.last_used = time.monotonic()
         self.steps = 0
         self.episodes: list[dict[str, Any]] = []
+        self.beliefs: list[list[float] | None] = []
         self._lock = Lock()
         self._compile()
         self.match = self._new_match()
@@ -80,6 +81,8 @@ class Trial:
         match = self._new_match()
         legal = match.legal_actions(self.seat)
         match.step({self.seat: legal.index(True) if legal and any(legal) else PASS_ACTION})
+        if self.partner.told:
+            match.belief(self.partner.seat)
 
     def _reset_episode(self) -> None:
         self._actions: list[list[int]] = []
@@ -120,7 +123,14 @@ class Trial:
             "episode": len(self.episodes),
             "over": self.over,
             "recording": self.recording if self.episodes else None,
+            **({"beliefs": self._tell_beliefs()} if self.over else {}),
         }
+
+    def _tell_beliefs(self) -> dict[str, Any] | None:
+        """What the partner believed in each episode of a trial that is over; None if it keeps no belief."""
+        if self.partner.told is None or None in self.beliefs:
+            return None
+        return {"kind": self.partner.told, "episodes": self.beliefs}
 
     def _scores(self) -> list[dict[str, Any]]:
         return [{name: episode[name] for name in SCORE} for episode in self.episodes]
@@ -182,6 +192,8 @@ class Trial:
                 "ended": step.ended,
             }
         )
+        if self.partner.told:
+            self.beliefs.append(self.match.belief(self.partner.seat))
         self._reset_episode()
         self.store.save(self.recording, self._record())
 

@@ -84,6 +84,10 @@ class PlasticPolicy(Policy):
         returns = jnp.where(percept.first, 0.0, returns)
         return action, Belief(log_belief, using, returns, jnp.bool_(True), library)
 
+    def belief(self, memory: Belief) -> Float[Array, "K"]:
+        """The belief with which the best response of the present episode was chosen."""
+        return jax.nn.softmax(memory.log_belief)
+
 
 @dataclass(frozen=True)
 class Plastic(FittedLearner):

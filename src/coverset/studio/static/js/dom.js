@@ -42,8 +42,21 @@ export function select(label, options, value, onchange, attributes = {}) {
   return h("label", { class: "field" }, h("span", {}, label), box);
 }
 
-export const short = (value, digits = 3) =>
-  value === null || value === undefined ? "–" : Number(value.toPrecision(digits)).toString();
+// A number in a few characters: 0.0123, 12.3, 12.3k, 1.2e-7.
+export function short(value, digits = 3) {
+  if (value === null || value === undefined) return "–";
+  const size = Math.abs(value);
+  if (size >= 1e6 || (size > 0 && size < 1e-3)) return value.toExponential(1).replace("e+", "e");
+  if (size >= 1e4) return `${Number((value / 1e3).toPrecision(digits))}k`;
+  return Number(value.toPrecision(Math.max(digits, size >= 1 ? Math.floor(Math.log10(size)) + 1 : 0))).toString();
+}
+
+// Writes numbers of a table, all with the decimals that the largest needs for three digits.
+export function sameDecimals(largest) {
+  if (largest >= 1e4 || largest < 0.05) return (value) => short(value, 2);
+  const decimals = Math.min(2, Math.max(0, 2 - Math.floor(Math.log10(largest))));
+  return (value) => (value === null || value === undefined ? "–" : value.toFixed(decimals));
+}
 
 export const percent = (share) => (share === null || share === undefined ? "–" : `${Math.round(100 * share)}%`);
 

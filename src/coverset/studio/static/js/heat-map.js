@@ -1,11 +1,12 @@
 // The K x K matrix of returns as a table of buttons. Arrow keys move between cells.
 
-import { h, short } from "./dom.js";
+import { h, sameDecimals, short } from "./dom.js";
 
 // low, top: values of the darkest and brightest colour, so that two maps can share one scale.
 export function heatMap(matrix, { low, top, chosen, onchoose, words = [] }) {
   const size = matrix.length;
   const share = (value) => (top - low < 1e-9 ? 0 : (value - low) / (top - low));
+  const write = sameDecimals(Math.max(Math.abs(low), Math.abs(top)));
   const buttons = [];
   const cell = (value, i, j) => {
     const here = chosen && chosen[0] === i && chosen[1] === j;
@@ -24,7 +25,7 @@ export function heatMap(matrix, { low, top, chosen, onchoose, words = [] }) {
         onclick: () => onchoose(i, j),
         onkeydown: (event) => move(event, i, j),
       },
-      short(value),
+      write(value),
     );
     buttons.push(button);
     return h("td", {}, button);

@@ -1,5 +1,6 @@
 // The partners that a person can play with in a run, and the seats that they leave free.
 
+import { percent } from "./dom.js";
 import { allSeats, otherSeats, seatName } from "./seats.js";
 
 const numbered = (count) => Array.from({ length: count ?? 0 }, (_, n) => n);
@@ -10,8 +11,11 @@ const isEgo = (partner) => /^(agent|best-response):/.test(partner);
 
 // details: the run's record; heuristics: those of its environment, empty until they are loaded.
 export function partnerOptions(details, heuristics) {
-  const agents = details.agents.filter((agent) => agent.playable).map((agent) => ({
-    value: `agent:${agent.learner}`, text: `${agent.learner} agent, adapts to you`, group: "Ad hoc agents: you are the teammate",
+  const playable = details.agents.filter((agent) => agent.playable);
+  const named = new Set(playable.map((agent) => agent.seat)).size > 1;
+  const agents = playable.map((agent) => ({
+    value: `agent:${agent.name}`, group: "Ad hoc agents: you are the teammate",
+    text: [`${agent.name} agent`, named && `in seat ${agent.seat}`, agent.oracle_fraction !== null && `earns ${percent(agent.oracle_fraction)} of the oracle with held-out partners`].filter(Boolean).join(", "),
   }));
   const best = numbered(details.watchable ? details.population_size : 0).map((n) => ({
     value: `best-response:${n + 1}`, group: "Best responses: you are the teammate",
@@ -43,7 +47,7 @@ export function otherTeamOptions(board, details, heuristics, partner) {
 // The seats that a person can take with a partner, where there is a choice.
 export function seatOptions(board, details, partner) {
   if (!board || board.num_seats === 2 || !partner) return [];
-  const taken = details.agents.find(({ learner }) => partner === `agent:${learner}`)?.seat ?? 0;
+  const taken = details.agents.find(({ name }) => partner === `agent:${name}`)?.seat ?? 0;
   const seats = isEgo(partner) ? otherSeats(board, taken) : board.seats_alike ? allSeats(board) : [];
   return seats.map((seat) => ({ value: String(seat), text: `${seatName(board, seat)} of ${board.num_seats}` }));
 }

@@ -3,7 +3,7 @@
 import { api } from "./api.js";
 import { createBoard } from "./boards/index.js";
 import { announce, h, refill, short } from "./dom.js";
-import { describeSeat, otherSeats, seatName, seatNames, showReturns } from "./seats.js";
+import { describeSeat, seatName, seatNames, showReturns } from "./seats.js";
 import { ending } from "./viewer.js";
 import { address } from "./words.js";
 
@@ -18,13 +18,13 @@ export function createTrialView(trial, { onover, onlost, onleave }) {
   const { board, seat } = trial;
   const drawing = createBoard(board);
   const actions = board.actions[seat];
-  const covered = board.hides_partner && !board.shown_by_seat; // the server sends everything, and the page hides it
   const arrows = ["up", "down", "left", "right"].every((name) => actions.some((action) => action.name === name));
   const names = seatNames(board, seat, "You");
   const letters = names.map((_, number) => (number === seat ? "you" : board.num_seats > 2 ? String(number + 1) : ""));
   const oneStep = board.kind === "table" && board.horizon === 1; // has no first frame worth showing
   let { step, over } = trial;
   const scores = [...trial.scores];
+  const did = []; // the convention that the person followed in each episode that this page has shown
   let frame = null;
   let choice = null; // the frame in which the person chooses
   let pending = []; // frames that are still to be shown
@@ -38,9 +38,7 @@ export function createTrialView(trial, { onover, onlost, onleave }) {
   const total = h("p", { class: "total" });
   const list = h("ul", { class: "scores plain" });
   const problem = h("p", { class: "problem", role: "alert" });
-  const oracleNote = h("p", { class: "quiet" }, trial.partner.reference.startsWith("heuristic") ? "The oracle is a player who knows the heuristic."
-    : `The oracle is a ${board.num_seats > 2 ? "team that" : "partner who"} knows what you will do.`);
-  const everything = h("input", { type: "checkbox", onchange: () => draw() });
+  const oracleNote = h("p", { class: "quiet" }, `The oracle is ${oracleName(trial)}.`);
   const nextButton = h("button", { type: "button", class: "primary next", onclick: startNextEpisode }, "Next episode (Enter)");
   const passButton = h("button", { type: "button", class: "primary next", hidden: true, onclick: () => act(PASS) }, "Pass");
   const pad = h("div", { class: arrows ? "pad arrows" : actions.length > 9 ? "pad many" : "pad", role: "group", "aria-label": "Your actions" }, actions.map((action, number) =>
@@ -48,16 +46,16 @@ export function createTrialView(trial, { onover, onlost, onleave }) {
       action.key && h("kbd", {}, KEY_NAMES[action.key] ?? action.key))));
   const stage = h("div", { class: "stage", tabindex: 0, role: "application", "aria-label": "The game. Use the keys shown on the buttons below.", "aria-describedby": "trial-status" }, drawing.element);
 
-  const view = () => ({ names, letters, hidden: covered && !everything.checked && !frame.ended ? otherSeats(board, seat) : [] });
+  const view = { names, letters, hidden: [] };
   const waitsForNext = () => Boolean(frame.ended && pending.length);
   const canAct = () => !over && !pending.length;
   const mustPass = () => canAct() && choice.legal?.every((legal) => !legal);
   const isLegal = (action) => canAct() && (choice.legal?.[action] ?? true);
 
   function draw() {
-    drawing.show(frame, view());
+    drawing.show(frame, view);
     status.textContent = `Episode ${episodeNumber()} of ${trial.planned}, step ${frame.time} of at most ${board.horizon}. ${describeState()}`;
-    words.textContent = drawing.describe(frame, view());
+    words.textContent = drawing.describe(frame, view);
     const earned = scores.reduce((sum, score) => sum + score.return, 0);
     const possible = scores.reduce((sum, score) => sum + (score.oracle ?? 0), 0);
     total.replaceChildren("Score ", h("b", { id: "score" }, short(earned, 4)), possible ? ` of ${short(possible, 4)}` : "");
@@ -84,12 +82,13 @@ export function createTrialView(trial, { onover, onlost, onleave }) {
     clearTimeout(timer);
     frame = choice = pending.shift();
     if (frame.score) scores.push(frame.score);
+    if (frame.ended) did[scores.length - 1] = frame.conventions?.[seat] ?? null;
     if (frame.ended && oneStep && pending.length === 1) choice = pending.shift();
     draw();
     if (!pending.length || frame.ended) announce(`${status.textContent} ${words.textContent}`);
     if (waitsForNext()) nextButton.focus({ preventScroll: true });
     else if (pending.length) timer = setTimeout(advance, FORCED_MILLISECONDS);
-    else if (over) onover(last);
+    else if (over) onover(last, { scores, did });
   }
 
   function startNextEpisode() {
@@ -148,25 +147,32 @@ export function createTrialView(trial, { onover, onlost, onleave }) {
   document.addEventListener("keydown", onkey);
 
   const hides = board.hides_partner ? ` You see what a player in your seat observes: your own position, but not ${board.num_seats > 2 ? "those of the others" : "your partner’s"}.` : "";
-  const element = h("section", { class: "panel trial", "aria-label": "Trial" },
+  const open = board.kind === "text" && !board.shown_by_seat ? " The text of this game does not depend on the seat: it shows everything." : "";
+  const element = h("section", { class: `panel trial ${board.kind}`, "aria-label": "Trial" },
     h("div", { class: "trial-head" }, h("h2", {}, titleOf(trial)), h("button", { type: "button", class: "small", onclick: onleave }, "Leave this trial")),
-    h("p", {}, board.rules, hides, ` You are ${describeSeat(board, seat)}.`),
+    h("p", { class: "rules" }, board.rules, hides, open, ` You are ${describeSeat(board, seat)}.`),
     h("div", { class: "trial-body" },
-      h("div", { class: "trial-board" }, stage, status, words, nextButton, passButton, pad, problem,
-        covered && h("label", { class: "check" }, everything, board.num_seats > 2 ? " Show the others" : " Show my partner")),
-      h("div", { class: "trial-score" }, drawing.aside, h("h3", {}, "Score and oracle"), total, list,
-        oracleNote)));
+      stage,
+      h("div", { class: "trial-moves" }, status, words, nextButton, passButton, pad, problem),
+      h("div", { class: "trial-score" }, h("h3", {}, "Score and oracle"), total, list, oracleNote, drawing.aside)));
   pending = [...trial.frames];
   advance();
   return {
     element,
-    start: () => stage.focus({ preventScroll: true }),
+    start: () => {
+      element.scrollIntoView({ block: "start" });
+      stage.focus({ preventScroll: true });
+    },
     stop: () => {
       clearTimeout(timer);
       document.removeEventListener("keydown", onkey);
     },
   };
 }
+
+// Who the returns are compared with.
+export const oracleName = ({ board, partner }) =>
+  partner.reference.startsWith("heuristic") ? "a player who knows the heuristic" : `a ${board.num_seats > 2 ? "team that" : "partner who"} knows what you will do`;
 
 // Who plays: with more than two players, one policy plays all remaining seats.
 function titleOf({ board, partner, team }) {

@@ -12,6 +12,6 @@ export const STATES = {
 };
 
 export const runName = (run) =>
-  run.env ? `${run.env}, ${methodName(run.method)}, seed ${run.seed} (${run.group})` : `${run.group}, seed ${run.seed}`;
+  run.game ? `${run.game}, ${methodName(run.method)}, seed ${run.seed} (${run.group})` : `${run.group}, seed ${run.seed}`;
 
 export const address = (page, fields) => `#/${page}?${new URLSearchParams(fields)}`;

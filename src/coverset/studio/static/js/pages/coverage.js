@@ -23,7 +23,7 @@ function verdict(run, found) {
   const duplicates = found.filter((pair) => pair.duplicate !== null).length;
   const size = run.coverage_size;
   const count = new Set(found.map((pair) => pair.member).filter(Boolean)).size;
-  const covered = size ? `The population covers ${count} of the ${size} members of the coverage set of ${run.env}` : `The population follows ${plural(count, "convention")} of ${run.env}`;
+  const covered = size ? `The population covers ${count} of the ${size} members of the coverage set of ${run.game}` : `The population follows ${plural(count, "kind")} of teammates in ${run.game}`;
   const violated = run.constraints_violated;
   return `${covered}${duplicates ? `; ${plural(duplicates, "pair")} duplicate${duplicates === 1 ? "s" : ""} another` : ""}. ${
     violated === null || violated === undefined ? "" : violated ? `${plural(violated, "constraint")} ${violated === 1 ? "is" : "are"} violated.` : "All constraints hold."}`;
@@ -62,8 +62,8 @@ function slack(run) {
       h("span", { class: bad ? "problem" : "quiet" }, now.map((value) => short(value, 2)).join(" / "), bad && " violated"));
   };
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Constraint slack of each pair" },
+    h("p", { class: "quiet" }, `Constraint slack over training: self-play minus cross-play minus the margin of ${short(run.margin)}. Constraints below the line, in red, are violated. Numbers are the latest values.`),
     h("table", { class: "slacks" },
-      h("caption", {}, `Constraint slack over training: self-play minus cross-play minus the margin of ${short(run.margin)}. Constraints below the line, in red, are violated. Numbers are the latest values.`),
       h("thead", {}, h("tr", {}, h("td", {}), Array.from({ length: size }, (_, j) => h("th", { scope: "col" }, `against pair ${j + 1}`)))),
       h("tbody", {}, Array.from({ length: size }, (_, i) => h("tr", {}, h("th", { scope: "row" }, `pair ${i + 1}`), Array.from({ length: size }, (_, j) => cell(i, j)))))),
     h("ul", { class: "legend" }, CONSTRAINTS.map(([, text, tone, dashed]) => h("li", {}, h("span", { class: `swatch tone-${tone}${dashed ? " dashed" : ""}` }), text))));

@@ -3,7 +3,8 @@
 import { api, newSeed } from "../api.js";
 import { announce, h, plural, refill, select } from "../dom.js";
 import { otherTeamOptions, partnerOptions, seatOptions } from "../partners.js";
-import { createTrialView, replayLink } from "../trial-view.js";
+import { createTrialView, oracleName, replayLink } from "../trial-view.js";
+import { beliefTable, verdict } from "../verdict.js";
 import { runName } from "../words.js";
 
 const KEPT = "coverset-trial"; // the trial of this tab, so that a reload continues it
@@ -11,7 +12,7 @@ const KEPT = "coverset-trial"; // the trial of this tab, so that a reload contin
 export function show(main, fields) {
   let left = false;
   let trialView = null;
-  const lead = h("p", { class: "lead" }, "Play several episodes with a trained partner. An ad hoc agent remembers earlier episodes and adapts to you: repeat a convention and see whether it follows.");
+  const lead = h("p", { class: "lead" }, "Play several episodes with a trained partner. An ad hoc agent with a memory should adapt to you: repeat a convention and see whether it follows. After the trial you are told what it believed.");
   const body = h("div", {}, h("p", { class: "quiet" }, "Loading runs."));
   main.append(lead, body);
 
@@ -29,14 +30,21 @@ export function show(main, fields) {
     trialView = createTrialView(trial, {
       onleave: leave,
       onlost: (sentence) => { leave(); announce(sentence); },
-      onover: ({ recording }) => {
+      onover: ({ recording, beliefs }, played) => {
         sessionStorage.removeItem(KEPT);
         const again = h("button", { type: "button", class: "primary", onclick: () => begin(messageFor(trial)) }, "Play again");
-        refill(after, h("section", { class: "panel done" }, h("h2", {}, "The trial is over"), h("p", {}, "Its moves are stored with the runs; nothing else about you is stored."),
+        const told = h("div", {});
+        const said = verdict(played.scores, { adapts: trial.partner.reference.startsWith("agent:"), commonReward: trial.board.common_reward, oracle: oracleName(trial) });
+        refill(after, h("section", { class: "panel done" }, h("h2", {}, "The trial is over"), h("p", { class: "verdict" }, said.join(" ")), told,
+          h("p", { class: "quiet" }, "The moves are stored with the runs; nothing else about you is stored."),
           h("p", { class: "links" }, again, recording && replayLink(recording), h("a", { href: "#/play", onclick: leave }, "Choose another partner"))));
-        again.focus();
+        if (beliefs) api.run(trial.run).then((run) => run.conventions ?? [], () => []).then((words) => refill(told, beliefTable(beliefs, words, played.scores, played.did)));
+        again.focus({ preventScroll: true });
+        announce(`The trial is over. ${said.join(" ")}`);
+        after.scrollIntoView({ block: "nearest" });
       },
     });
+    lead.hidden = true;
     refill(body, trialView.element, after);
     trialView.start();
     announce("The trial begins.");
@@ -62,6 +70,7 @@ export function show(main, fields) {
     if (!usable.length) return refill(body, h("p", {}, "There are no runs to play with yet."));
     const chosen = usable.find((run) => run.id === fields.get("run")) ?? usable.find((run) => run.agents.some((agent) => agent.playable)) ?? usable.find((run) => run.watchable) ?? usable[0];
     const partner = h("div", { class: "partner-choice" });
+    const others = h("div", { class: "partner-choice" }); // behind the button: who else plays, and where
     const count = h("input", { type: "number", min: 1, max: 20, value: 5, required: true });
     const start = h("button", { type: "submit", class: "primary" }, "Start the trial");
     let run = chosen.id;
@@ -73,10 +82,13 @@ export function show(main, fields) {
     } },
       h("h2", {}, "Choose a partner"),
       sentence && h("p", { class: "problem", role: "alert" }, sentence),
-      select("Run", usable.map((one) => ({ value: one.id, text: runName(one) })), run, (id) => { run = id; offer(); }),
+      h("div", { class: "choices" },
+        select("Run", usable.map((one) => ({ value: one.id, text: runName(one) })), run, (id) => { run = id; offer(); }),
+        h("label", { class: "field narrow" }, h("span", {}, "Episodes"), count)),
       partner,
-      h("label", { class: "field narrow" }, h("span", {}, "Episodes"), count),
-      start);
+      h("div", { class: "go" }, start),
+      others);
+    lead.hidden = false;
     refill(body, form);
     async function offer() {
       const asked = run;
@@ -85,20 +97,24 @@ export function show(main, fields) {
         const options = partnerOptions(details, heuristics);
         // A list of options with the choice that was made before, if it is still there; nothing without options.
         const choose = (name, label, options, onchange) => {
-          const before = partner.querySelector(`[name=${name}]`)?.value;
+          const before = form.querySelector(`[name=${name}]`)?.value;
           const value = options.some((option) => option.value === before) ? before : options[0]?.value;
           return { value, field: options.length > 0 && select(label, options, value, onchange, { name, "data-key": name }) };
         };
         const again = () => {
-          for (const field of partner.querySelectorAll("[name=team], [name=seat]")) field.remove(); // the defaults follow the partner
+          others.replaceChildren(); // the defaults follow the partner
           draw(heuristics, note, board);
         };
         const whom = choose("partner", "Partner", options, again);
         start.disabled = !options.length;
-        refill(partner, whom.field || h("p", {}, "There is no partner to play with yet."),
+        const hadFocus = !partner.firstChild && document.activeElement?.matches("main, body");
+        const chosen = [
           choose("team", "The other teammates", otherTeamOptions(board, details, heuristics, whom.value), () => {}).field,
           choose("seat", "Your seat", seatOptions(board, details, whom.value), () => {}).field,
-          h("p", { class: "quiet" }, note));
+        ];
+        refill(partner, whom.field || h("p", {}, "There is no partner to play with yet."));
+        refill(others, chosen, h("p", { class: "quiet" }, note));
+        if (hadFocus) partner.querySelector("select")?.focus({ preventScroll: true });
       };
       draw([], "Heuristics are listed once JAX has started.");
       try {

@@ -29,7 +29,7 @@ function row(recording, deleted) {
     return h("tr", { class: "damaged" }, h("th", { scope: "row" }, recording.name), h("td", { colspan: 3 }, recording.damaged), h("td", {}, deleteButton(recording.name, deleted)));
   const possible = sum(recording.oracles);
   return h("tr", {},
-    h("th", { scope: "row" }, recording.env),
+    h("th", { scope: "row" }, recording.game),
     cell("Partner", `${recording.partner ?? "unknown"}`, h("small", {}, recording.run)),
     cell("Episodes", `${recording.returns.length} of ${recording.planned ?? recording.returns.length}`),
     cell("Score", `${short(sum(recording.returns), 4)}${possible ? ` of ${short(possible, 4)}` : ""}`, h("small", {}, recording.returns.map((value) => short(value)).join(", "))),

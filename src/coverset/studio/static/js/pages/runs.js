@@ -15,17 +15,19 @@ function progress(item, label) {
 }
 
 function coverage(run) {
-  if (run.coverage_found === null || run.coverage_found === undefined) return "unknown";
-  return run.coverage_size ? `${run.coverage_found} of ${run.coverage_size}` : `${run.coverage_found} so far`;
+  const { coverage_found: found, coverage_size: size, state } = run;
+  if (found === null || found === undefined) return state === "finished" ? "–" : "not measured yet";
+  if (size) return `${found} of ${size}`;
+  return state === "finished" ? plural(found, "kind") : found ? `${found} so far` : "none yet";
 }
 
 function agents(run) {
   if (!run.agents.length) return h("span", { class: "quiet" }, "no agent yet");
   return h("ul", { class: "plain" }, run.agents.map((agent) =>
-    h("li", {}, h("b", {}, agent.learner), " ",
+    h("li", {}, h("b", {}, agent.name), agent.seat ? ` (seat ${agent.seat}) ` : " ",
       agent.state === "damaged" ? agent.message
         : agent.mean_return !== null ? `${short(agent.mean_return)}${agent.oracle_fraction !== null ? `, ${percent(agent.oracle_fraction)} of the oracle` : ""}`
-        : agent.state === "finished" ? "not evaluated yet" : progress(agent, `Training of ${agent.learner}`)),
+        : agent.state === "finished" ? "not evaluated yet" : progress(agent, `Training of ${agent.name}`)),
   ));
 }
 
@@ -51,11 +53,11 @@ function row(run) {
 }
 
 function group(name, runs) {
-  const known = runs.find((run) => run.env) ?? {};
+  const known = runs.find((run) => run.game) ?? {};
   return h(
     "section",
     { class: "panel" },
-    h("h2", {}, known.env ? `${known.env}, ${methodName(known.method)}` : name, " ", h("small", {}, `${name}${known.preset ? `, preset ${known.preset}` : ""}`)),
+    h("h2", {}, known.game ? `${known.game}, ${methodName(known.method)}` : name, " ", h("small", {}, `${name}${known.preset ? `, preset ${known.preset}` : ""}`)),
     h("table", { class: "runs" },
       h("thead", {}, h("tr", {}, ["Seed", "Training", "Return", "Coverage found", "Robustness", "Details"].map((text) => h("th", { scope: "col" }, text)))),
       h("tbody", {}, runs.map(row))),
