@@ -9,6 +9,7 @@ from importlib import import_module
 
 from coverset.cli.interrupts import leave_on_signals
 from coverset.cli.shared import BAD_INPUT, IN_USE
+from coverset.cli.wording import in_options
 
 COMMANDS = {
     "generate": "train teammates that cover the conventions of an environment",
@@ -111,5 +112,5 @@ def _is_in_use(error: Exception) -> bool:
 def _format_error(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"cannot use {error.filename}: {error.strerror}."
-    words = " ".join(str(error).split())
+    words = in_options(" ".join(str(error).split()))
     return "".join(letter if letter.isprintable() else "?" for letter in words)  # no terminal escapes from files

@@ -7,6 +7,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from coverset.cli.wording import in_options
 from coverset.pipeline.loop import Reporter
 
 SPEED_SECONDS = 300.0
@@ -84,7 +85,7 @@ class TrainingProgress(Reporter):
             self.bar.remove_task(self.tasks.pop())
 
     def warn(self, sentence: str) -> None:
-        print(f"coverset: {sentence}", file=sys.stderr)
+        print(f"coverset: {in_options(sentence)}", file=sys.stderr)
 
     def should_stop(self) -> bool:
         return self.stop_requested()

@@ -125,7 +125,7 @@ def _find_game(env: str | None, parameters: dict[str, Any], names: Sequence[str]
         return Game(registry.make(env, **parameters), {"env": env, "env_parameters": parameters})
     origins = [saved for name in names if (saved := _read_path(name)) is not None]
     if not origins:
-        raise ValueError("env must be given where neither side is a path, such as --env matrix.")
+        raise ValueError("env must be given where neither side is a path, such as `env='matrix'`.")
     for origin in origins:
         check_record(str(origin.file), origin.about)
     chosen = next((origin for origin in origins if is_trusted(origin.about)), origins[0])

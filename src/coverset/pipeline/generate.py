@@ -189,7 +189,7 @@ def _check_root(root: Path, plan: Plan) -> None:
     if root.exists() and not root.is_dir():
         raise ValueError(f"out must be a directory, but {root} is a file.")
     if RunDirectory(root).config_path.exists():
-        raise ValueError(f"out must not be a run itself, but {root} has a config.json: choose another --out.")
+        raise ValueError(f"out must not be a run itself, but {root} has a config.json: choose another `out`.")
     for path in sorted(root.glob("seed-*")):
         seed, run = path.name.removeprefix("seed-"), RunDirectory(path)
         if seed.isdecimal() and run.config_path.is_file():

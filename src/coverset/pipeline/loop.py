@@ -224,12 +224,14 @@ def _check_at_hand(directory: RunDirectory, group: tuple[int, ...], noted: dict[
     """Raise unless all seeds of a group are named, and none has been begun otherwise: its program has that size."""
     named = " ".join(map(str, group))
     if not set(group) <= set(noted):
-        raise ValueError(f"{directory.path} trains in one program with other seeds: resume it with --seeds {named}.")
+        raise ValueError(
+            f"{directory.path} trains in one program with other seeds: resume it with `seeds={list(group)}`."
+        )
     for seed in group:
         if noted[seed] not in (None, group):
             raise ValueError(
                 f"{directory.path} was begun in one program with seeds {named}, but seed {seed} was begun otherwise: "
-                "choose another --out."
+                f"choose another `{directory.chosen_by}`."
             )
 
 
@@ -376,7 +378,7 @@ def _check_finite(
         if found := job.trouble(reports[seed]):
             raise TrainingDiverged(
                 f"Training of seed {seed} diverged before step {row['env_steps']:,}: {found}; a new try needs "
-                f"another --out, or {directories[seed].path} removed."
+                f"another `{directories[seed].chosen_by}`, or {directories[seed].path} removed."
             )
 
 

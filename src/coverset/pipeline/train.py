@@ -1,7 +1,7 @@
 """Ad hoc agent training as a whole: from a directory of generated teammates to trained agents, resumable.
 
 The numerical part is `adhoc.trainer`; this file finds the partners, and owns the files and the order of things. The
-agent trained with the teammates of `DIR/seed-N` lives in `DIR/seed-N/LEARNER`.
+agent trained with the teammates of `DIR/seed-N` lives in `DIR/seed-N/NAME`; its name is that of the learner by default.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from jax.stages import Wrapped
 
 from coverset.adhoc.learner import AgentSpec, FittedLearner, Learner, OnPolicyLearner, World, agent_spec
 from coverset.adhoc.pool import PartnerPool
-from coverset.adhoc.registry import agent_folder, allow_learner, learner_name, learner_settings
+from coverset.adhoc.registry import agent_folder, allow_learner, check_agent_name, learner_name, learner_settings
 from coverset.adhoc.saved import save_agent
 from coverset.adhoc.trainer import AgentMetrics, AgentState, AgentTrainer, training_schedule
 from coverset.envs.base import Environment
@@ -77,11 +77,18 @@ class AgentPlan:
     settings: TrainSettings
     seat: int = 0
     partners: tuple[str, ...] = ("teammates",)
+    name: str | None = None
+    """Of the agent; by default that of the learner."""
 
     @property
     def learner_name(self) -> str:
         """The learner by name."""
         return learner_name(self.learner)
+
+    @property
+    def agent_name(self) -> str:
+        """The agent's name, which is that of its directory."""
+        return agent_folder(self.learner_name) if self.name is None else check_agent_name(self.name)
 
     def spec(self, population: Population | None = None) -> AgentSpec:
         """What the agent is built from; some learners need the population for it."""
@@ -112,6 +119,7 @@ def train(
     directory: str | Path,
     *,
     learner: str | Learner = "rl2",
+    name: str | None = None,
     preset: str = "fast",
     settings: TrainSettings | None = None,
     seeds: Sequence[int] | None = None,
@@ -129,6 +137,7 @@ def train(
       directory: what `generate` has written.
       learner: `rl2`, `feedforward` (no memory), `plastic` (a library of best responses and a belief; no training),
         `module:Class`, or a `Learner` itself.
+      name: name of the agents, so that several of one learner can stand side by side; the learner's if not given.
       preset: `fast` or `paper`, where the settings come from.
       settings: all settings that learners share, instead of the preset's.
       seeds: which seeds of the run; all of them if not given.
@@ -151,10 +160,8 @@ def train(
     env = first.config["env"]
     shared, chosen = resolve_training(env, learner, preset, settings, **overrides)
     allow_learner(chosen)
-    plan = AgentPlan(env, first.environment, chosen, preset, shared, seat, tuple(partners))
-    agents: dict[int, RunDirectory] = {
-        seed: AgentDirectory(run.path / agent_folder(plan.learner_name)) for seed, run in runs.items()
-    }
+    plan = AgentPlan(env, first.environment, chosen, preset, shared, seat, tuple(partners), name)
+    agents: dict[int, RunDirectory] = {seed: AgentDirectory(run.path / plan.agent_name) for seed, run in runs.items()}
     pools = {
         seed: find_partners(run, tuple(partners), seat=partner_seat(first.environment, seat))
         for seed, run in runs.items()
@@ -239,7 +246,7 @@ class AgentJob(Job):
         self.seeds = seeds
         self.trainer = AgentTrainer(plan.environment, plan.settings, plan.learner, spec or plan.spec(), plan.seat)
         self.pools = jax.tree.map(lambda *leaves: jnp.stack(leaves), *pools)
-        self.title = f"{plan.environment_name} {plan.learner_name}"
+        self.title = f"{plan.environment_name} {plan.agent_name}"
         self.num_chunks = schedule.num_chunks
         self.steps_per_chunk = schedule.steps_per_chunk
         self.updates_per_chunk = schedule.updates_per_chunk
@@ -342,6 +349,7 @@ def _finish(
     save_agent(directory.path / AGENT_FILE, policy, plan.learner, spec, about)
     summary = {
         "env": plan.environment_name,
+        "name": plan.agent_name,
         "learner": plan.learner_name,
         "preset": plan.preset,
         "seed": seed,
