@@ -26,11 +26,10 @@ from coverset.policies.stacked import count_members, stack, take_member
 from coverset.policies.third_party import checked_heuristics, load_third_party, wrap_checked
 from coverset.policy import Policy
 from coverset.runs.directory import RunDirectory
+from coverset.runs.finding import AGENT_FILE, POLICIES_FILE
 from coverset.runs.storage import DamagedFile, check_fields, read_record, to_jsonable
 from coverset.runs.trust import check_record, is_trusted
 
-AGENT_FILE = "agent.safetensors"
-POLICIES_FILE = "policies.safetensors"
 HEURISTICS = "heuristics"
 OTHER_SEEDS = "other-seeds"
 """Name of the teammates that the other seeds of a run have found: held out from the agent of this one."""

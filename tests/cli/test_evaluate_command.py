@@ -8,7 +8,7 @@ from coverset.cli.evaluation_tables import show_evaluation
 def record(mean: float, *, seed: int = 0, agent: str = "rl2", **partner: Any) -> dict[str, Any]:
     cell = {"mean_return": mean, "oracle_fraction": mean / 4, "reference_fraction": None, "curve": [mean] * 5}
     met = {**cell, "title": "H1", "oracle": 4.0, "oracle_exact": True, "reference": None, "seat_returns": None}
-    about = {"env": "matrix", "learner": "rl2", "method": "lbrdiv", "agent": agent, "seed": seed, "seat": 0}
+    about = {"game": "matrix", "learner": "rl2", "method": "lbrdiv", "agent": agent, "seed": seed, "seat": 0}
     return {**about, **cell, "episodes": 5, "partners": {"H1": met | partner}, "mixed_teams": {}}
 
 

@@ -1,6 +1,5 @@
 """`coverset bench`: speed, as ratios measured in one run."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from coverset.cli.json_output import print_json
 from coverset.cli.options import read_options
 
 DESCRIPTION = """Measure how fast this machine generates teammates and trains agents: throughput, share of the
@@ -138,7 +138,7 @@ def main(arguments: list[str]) -> int:
             on_start=lambda words: status.update(f"Measuring {words}"),
         )
     if command.json:
-        print(json.dumps(record))
+        print_json(record)
         return 0
     for part, (title, columns) in COLUMNS.items():
         if part in record:

@@ -1,6 +1,5 @@
 """`coverset crossplay`: returns of any policies with any others."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from coverset.cli.json_output import print_json
 from coverset.cli.options import TrustOptions, read_options
 from coverset.cli.shared import enable_compilation_cache, parse_key_values
 
@@ -81,7 +81,7 @@ def main(arguments: list[str]) -> int:
     if command.out is not None:
         _draw(played, command.out)
     if command.json:
-        print(json.dumps(played.to_json()))
+        print_json(played.to_json())
     else:
         _show(played)
     return 0
@@ -95,13 +95,13 @@ def _draw(played: "CrossPlay", path: Path) -> None:
     others = "seat 1" if played.num_seats == 2 else f"seats 1 to {played.num_seats - 1}"
     labels = (f"seat 0: {first}", f"{others}: {second}")
     names = {"rows": played.first.titles, "columns": played.second.titles}
-    title = f"{played.environment}: mean return"
+    title = f"{played.game}: mean return"
     save_figure(path, returns_figure(played.means, **names, labels=labels, title=title))
 
 
 def _show(played: "CrossPlay") -> None:
     """Print seat 0 as rows and the others as columns; below each mean stands half the width of its interval."""
-    table = Table(title=escape(f"{played.environment}: {played.first.source} with {played.second.source}"))
+    table = Table(title=escape(f"{played.game}: {played.first.source} with {played.second.source}"))
     table.add_column("", no_wrap=True)
     for name in played.second.titles:
         table.add_column(escape(name), justify="right")

@@ -1,11 +1,11 @@
 """`coverset evaluate`: robustness of the agents of a run."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
+from coverset.cli.json_output import print_json
 from coverset.cli.options import TrustOptions, read_options
 from coverset.cli.shared import enable_compilation_cache, parse_seeds
 
@@ -55,21 +55,24 @@ def main(arguments: list[str]) -> int:
     command = read_options(Evaluate, arguments, command="evaluate", description=DESCRIPTION)
     enable_compilation_cache()
 
+    from coverset.cli.progress import TrainingProgress
     from coverset.pipeline.evaluate import evaluate
 
-    records = evaluate(
-        command.directory,
-        agents=command.agents,
-        learner=command.learner,
-        seeds=parse_seeds(command.seeds) or None,
-        partners=command.partners,
-        trials=command.trials,
-        episodes=command.episodes,
-        mixed_teams=command.mixed_teams,
-        rotate_seats=command.rotate_seats,
-    )
+    with TrainingProgress(quiet=command.json) as progress:
+        records = evaluate(
+            command.directory,
+            agents=command.agents,
+            learner=command.learner,
+            seeds=parse_seeds(command.seeds) or None,
+            partners=command.partners,
+            trials=command.trials,
+            episodes=command.episodes,
+            mixed_teams=command.mixed_teams,
+            rotate_seats=command.rotate_seats,
+            reporter=progress,
+        )
     if command.json:
-        print(json.dumps({"agents": records}))
+        print_json({"agents": records})
         return 0
     from coverset.cli.evaluation_tables import show_evaluation
 

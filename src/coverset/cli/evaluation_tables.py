@@ -65,7 +65,7 @@ def _show_agents(by_agent: dict[str, list[Record]]) -> None:
     first, *_ = by_agent.values()
     kind = _measure(first)
     columns = ["agent", "seat", "mean return", "95% interval", *([f"of {HEADINGS[kind]}"] if kind else [])]
-    table = make_table(f"{first[0]['env']}: agents with held-out partners", [*columns, f"minus {first[0]['agent']}"])
+    table = make_table(f"{first[0]['game']}: agents with held-out partners", [*columns, f"minus {first[0]['agent']}"])
     for agent, records in by_agent.items():
         average = average_over_seeds(records)
         fraction = [_format(average.fraction(kind), ".2f")] if kind else []
@@ -93,7 +93,7 @@ def _show_partners(agent: str, records: list[Record], *, details: bool) -> None:
     kind = _measure(records)
     measure = [HEADINGS[kind], "share"] if kind else []
     seat = f", seat {records[0]['seat']}" if records[0]["seat"] else ""
-    title = f"{records[0]['env']}: {agent}{seat}, trained with {records[0]['method']} teammates"
+    title = f"{records[0]['game']}: {agent}{seat}, trained with {records[0]['method']} teammates"
     table = make_table(title, ["partner", "return", "95% interval", *measure, "first", "last"])
     for name, cells in _rows(records).items():
         average = average_over_seeds(cells)

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 
 from coverset.cli.progress import TrainingProgress
+from coverset.cli.tables import format_duration
 from coverset.pipeline.loop import Reporter
 from coverset.study.engine import StudyReporter, UnitOutcome, UnitState
 
@@ -33,12 +34,3 @@ class StudyProgress(TrainingProgress, StudyReporter):
             print(f"coverset: {outcome.name} {what}: {outcome.error}", file=sys.stderr)
         elif not self.bar.disable and outcome.seconds is not None:
             self.bar.console.print(f"{outcome.name}: {outcome.state} after {format_duration(outcome.seconds)}")
-
-
-def format_duration(seconds: float | None) -> str:
-    """A duration such as 42 s, 7 min or 3.5 h."""
-    if seconds is None:
-        return "unknown"
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

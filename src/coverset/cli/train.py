@@ -1,13 +1,14 @@
 """`coverset train`: an ad hoc agent for the teammates of a run."""
 
-import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
+from coverset.cli.json_output import print_json
 from coverset.cli.options import TrustOptions, read_options, with_settings
 from coverset.cli.shared import StopRequest, enable_compilation_cache, parse_seeds, peek_option, stop_on_interrupt
 from coverset.presets import resolve_training
@@ -117,12 +118,13 @@ def _environment(directory: Path) -> str:
     return read_config(first)["env"]
 
 
-def show(command: Train, summaries: list[dict[str, Any]]) -> None:
+def show(command: Train, summaries: Sequence[dict[str, Any]]) -> None:
     """Print where the agents are."""
     if command.json:
-        print(json.dumps({"agents": summaries}))
+        print_json({"agents": summaries})
         return
     from coverset.adhoc.registry import agent_folder
+    from coverset.cli.tables import describe_steps, format_duration
     from coverset.partners import seed_directories
     from coverset.runs.storage import check_fields
 
@@ -131,5 +133,8 @@ def show(command: Train, summaries: list[dict[str, Any]]) -> None:
     for (seed, run), summary in zip(runs.items(), summaries, strict=True):
         place = run / name
         check_fields(place / "summary.json", summary, env_steps=int, train_seconds=float)
-        print(f"seed {seed}: {summary['env_steps']:,} steps in {summary['train_seconds']:.0f} s -> {place}")
+        print(f"seed {seed}: {summary['env_steps']:,} steps in {format_duration(summary['train_seconds'])}, {place}")
+    steps = summaries[0]["env_steps"]
+    if steps and (sentence := describe_steps(command.settings.total_steps, steps)):
+        print(sentence)
     print(f"Measure them with: coverset evaluate {command.directory} --agents {name}")

@@ -17,6 +17,7 @@ from coverset.evaluation.statistics import Interval, student_interval
 from coverset.partners import ROLES, Game, Group, Saved, check_is_no_path, find_group, read_saved
 from coverset.pipeline.generate import LARGEST_SEED
 from coverset.policies.stacked import count_members
+from coverset.runs.game_names import game_title
 from coverset.runs.storage import round_floats
 from coverset.runs.trust import check_record, is_trusted
 
@@ -35,6 +36,8 @@ class CrossPlay:
     seat_returns: list | None = None
     """Mean return of every seat, [P, Q, seats]; None where all share one reward."""
     num_seats: int = 2
+    game: str = ""
+    """A short name of the environment, for people."""
 
     @property
     def means(self) -> Float[np.ndarray, "P Q"]:
@@ -105,7 +108,9 @@ def crossplay(
         trials = limit_trials(TRIALS, episodes * game.environment.horizon, pairs=pairs)
     played = cross_play(jax.random.key(seed), game.environment, *policies, trials=trials, episodes=episodes)
     returns, by_seat = np.asarray(played.returns, np.float64), mean_seat_returns(game.environment, played)
-    return CrossPlay(game.known_as["env"], groups[0], groups[1], returns, by_seat, game.environment.num_seats)
+    known = game.known_as
+    title, seats = game_title(known["env"], known["env_parameters"]), game.environment.num_seats
+    return CrossPlay(known["env"], groups[0], groups[1], returns, by_seat, seats, title)
 
 
 def _read_path(name: str) -> Saved | None:

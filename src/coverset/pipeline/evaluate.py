@@ -17,7 +17,10 @@ from coverset.partners import AGENT_FILE, GenerationRun, load_agent_for, read_ru
 from coverset.pipeline.agents import find_agents
 from coverset.pipeline.held_out import add_references, find_held_out
 from coverset.pipeline.loop import Reporter
+from coverset.pipeline.progress import show_progress
+from coverset.pipeline.results import Evaluation, Evaluations
 from coverset.policy import Policy
+from coverset.runs.game_names import game_title
 from coverset.runs.storage import write_json
 from coverset.runs.trust import note_named
 
@@ -39,7 +42,8 @@ def evaluate(
     mixed_teams: bool = True,
     rotate_seats: bool = False,
     reporter: Reporter | None = None,
-) -> list[dict[str, Any]]:
+    progress: bool = True,
+) -> Evaluations:
     """Play the agents of a run with partners they have never met.
 
     Args:
@@ -53,7 +57,8 @@ def evaluate(
       episodes: episodes of a trial; 20 if not given, and fewer where one of them is very long.
       mixed_teams: whether, in games of three or more players, the agents also play with teams of different partners.
       rotate_seats: whether agents take another seat in each trial, in games whose seats are alike.
-      reporter: is told which seeds lack an agent that others have.
+      reporter: how to follow the work, instead of `progress`; it is told which seeds lack an agent that others have.
+      progress: whether to show progress in a terminal or notebook.
     Returns:
       One record per agent and seed, as in `evaluation.json`, with mean return, oracle fraction, and the same for every
       partner, with a `title` that says who it is. Teammates of a run have as `reference` what the best responses of
@@ -63,13 +68,15 @@ def evaluate(
     note_named(*([whose] if whose and ":" in whose else []))
     paths = seed_directories(Path(directory), seeds)
     runs = {seed: read_run(path) for seed, path in paths.items()}
-    found = find_agents(directory, paths, names=agents, learner=whose, warn=(reporter or Reporter()).warn)
     options = {"trials": trials, "episodes": episodes, "mixed_teams": mixed_teams, "rotate_seats": rotate_seats}
-    records = []
-    for by_seed in found.values():
-        for seed, place in by_seed.items():
-            records.append(_evaluate_one(runs[seed], place, seed, partners, **options))
-            write_json(place / EVALUATION_FILE, records[-1])
+    records = Evaluations()
+    with show_progress(reporter, progress=progress) as shown:
+        found = find_agents(directory, paths, names=agents, learner=whose, warn=shown.warn)
+        for name, by_seed in found.items():
+            for seed, place in by_seed.items():
+                shown.work(f"{name} of seed {seed} plays with held-out partners")
+                records.append(Evaluation(_evaluate_one(runs[seed], place, seed, partners, **options), path=place))
+                write_json(place / EVALUATION_FILE, records[-1])
     return records
 
 
@@ -101,7 +108,8 @@ def _evaluate_one(
         **options,
     )
     made_by = {"method": run.config["method"], "learner": about["learner"], "agent": place.name}
-    return {"seed": seed, "env": about["env"], **made_by, **add_references(record.to_json(), held_out)}
+    game = game_title(about["env"], about["env_parameters"])
+    return {"seed": seed, "env": about["env"], "game": game, **made_by, **add_references(record.to_json(), held_out)}
 
 
 def default_episodes(environment: Environment) -> int:

@@ -46,6 +46,9 @@ class Reporter:
     def chunk(self, env_steps: int, status: str) -> None:
         """Another chunk of updates is done; `status` says in a few words how it goes."""
 
+    def work(self, words: str) -> None:
+        """Work that counts no steps begins, such as measuring what was trained."""
+
     def warn(self, sentence: str) -> None:
         """Something is amiss but can be dealt with."""
 
@@ -186,6 +189,7 @@ def train_seeds(
             for seed, state in zip(chosen, states, strict=True):
                 _check_stop(reporter, {seed: chosen[seed]})
                 chosen[seed].check_exists()
+                reporter.work(f"{job.title} seed {seed}: measuring and writing results")
                 job.finish(seed, chosen[seed], state, seconds)
 
 
@@ -248,7 +252,7 @@ def run_job(
     checkpoint_seconds: float,
     logs: Sequence[Callable[[], MetricsLogger]] = (),
 ) -> tuple[list[PyTree], float]:
-    """Train to the end. Returns the state of every seed, and seconds per seed.
+    """Train to the end. Returns the state of every seed, and the seconds that all of them together have taken.
 
     Args:
       directories: of the seeds that are not done.
@@ -260,10 +264,10 @@ def run_job(
       TrainingDiverged: a report is not finite.
     """
     seeds = tuple(directories)
+    timings = [directory.path / "timing.json" for directory in directories.values()]
+    clock = Clock(timings, checkpoint_seconds, reporter.warn)  # starting, too, is waited for
     done, state = _restore(job, directories, group, reporter)
     reporter.start(job.title, seeds, done * job.steps_per_chunk, job.num_chunks * job.steps_per_chunk)
-    timings = [directory.path / "timing.json" for directory in directories.values()]
-    clock = Clock(timings, checkpoint_seconds, reporter.warn)
     rows: dict[int, dict[str, Any]] = {}
     over = job.over(state)
     with _opened(directories, logs) as write:
@@ -286,7 +290,7 @@ def run_job(
                 clock.save()
             if stopping and not last:
                 raise Stopped(f"Stopped after {steps:,} steps; the run can be resumed.")
-    return unstack_state(state, len(seeds)), clock.noted / len(group)
+    return unstack_state(state, len(seeds)), clock.noted
 
 
 @contextmanager
@@ -403,6 +407,16 @@ def _huge_parameter(environment: Environment) -> str | None:
         if largest >= limit:
             return f"{name} of up to {largest:g}"
     return None
+
+
+def describe_cost(directory: RunDirectory, env_steps: int, seconds: float) -> dict[str, Any]:
+    """Fields of a summary: steps of one seed, seconds waited for all seeds of its program, and the program's speed."""
+    together = len(directory.group() or (0,))
+    return {
+        "env_steps": env_steps,
+        "train_seconds": round(seconds, 3),
+        "steps_per_second": round(together * env_steps / seconds) if seconds else None,
+    }
 
 
 class Clock:

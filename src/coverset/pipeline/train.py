@@ -4,6 +4,7 @@ The numerical part is `adhoc.trainer`; this file finds the partners, and owns th
 agent trained with the teammates of `DIR/seed-N` lives in `DIR/seed-N/NAME`; its name is that of the learner by default.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -21,6 +22,7 @@ from coverset.adhoc.registry import agent_folder, allow_learner, check_agent_nam
 from coverset.adhoc.saved import save_agent
 from coverset.adhoc.trainer import AgentMetrics, AgentState, AgentTrainer, training_schedule
 from coverset.envs.base import Environment
+from coverset.envs.registry import parameters_of
 from coverset.envs.seats import check_ego_seat, describe_seats, partner_seat
 from coverset.evaluation.cross_play import cross_play, limit_episodes, limit_trials
 from coverset.loggers.base import find_loggers
@@ -33,15 +35,19 @@ from coverset.pipeline.loop import (
     Reporter,
     Stopped,
     claim,
+    describe_cost,
     train_seeds,
     trouble,
 )
+from coverset.pipeline.progress import show_progress
+from coverset.pipeline.results import AgentResult, TrainedAgents
 from coverset.policies.population import Population
 from coverset.policies.stacked import group_alike, stack
 from coverset.policies.third_party import checked_heuristics
 from coverset.policy import Policy
 from coverset.presets import resolve_training
 from coverset.runs.directory import AgentDirectory, RunDirectory, count_threads, versions
+from coverset.runs.game_names import game_title
 from coverset.runs.storage import check_fields, round_floats, write_json
 from coverset.runs.trust import sign_record
 from coverset.settings import TrainSettings
@@ -129,8 +135,9 @@ def train(
     reporter: Reporter | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     logs: Sequence[str] = (),
+    progress: bool = True,
     **overrides: Any,
-) -> list[dict[str, Any]]:
+) -> TrainedAgents:
     """Train an ad hoc agent with the teammates of every seed of a generation run.
 
     Args:
@@ -145,13 +152,14 @@ def train(
         and agents, or `module:function`; see `partners.find_partner`.
       seat: where the agent sits; partners take all other seats.
       resume: go on with agents whose training was stopped or killed, and skip those that are done.
-      reporter: how to follow the training.
+      reporter: how to follow the training, instead of `progress`.
       checkpoint_seconds: time between two checkpoints.
       logs: further logs beside `metrics.jsonl`: `tensorboard`, `wandb`; no influence on the result either.
+      progress: whether to show progress in a terminal or notebook.
       **overrides: fields of `TrainSettings`, or of the learner, that replace those of the preset, of `settings` or of
         `learner`.
     Returns:
-      The content of the agents' `summary.json`, in the order of the seeds.
+      The content of the agents' `summary.json`, in the order of the seeds, as a list that can be shown.
     """
     loggers = find_loggers(logs)
     runs = {seed: read_run(path) for seed, path in seed_directories(Path(directory), seeds).items()}
@@ -168,24 +176,25 @@ def train(
     }
     specs = {seed: plan.spec(run.population) for seed, run in runs.items()}
     _check_alike(runs, pools, specs)
-    reporter = reporter or Reporter()
     together = 1 if isinstance(chosen, FittedLearner) else shared.parallel_seeds
-    claim(agents, lambda seed: plan.config(seed, runs[seed].config), reporter, resume=resume, together=together)
-    if isinstance(chosen, FittedLearner):
-        worlds = {
-            seed: World(run.environment, run.population, pools[seed], seat, specs[seed]) for seed, run in runs.items()
-        }
-        _fit_agents(plan, chosen, worlds, agents, reporter)
-        return [agents[seed].summary() or {} for seed in runs]
-    train_seeds(
-        lambda group: AgentJob(plan, group, [pools[seed] for seed in group], specs[group[0]]),
-        agents,
-        reporter,
-        together=together,
-        checkpoint_seconds=checkpoint_seconds,
-        logs=loggers,
-    )
-    return [agents[seed].summary() or {} for seed in runs]
+    with show_progress(reporter, progress=progress) as shown:
+        claim(agents, lambda seed: plan.config(seed, runs[seed].config), shown, resume=resume, together=together)
+        if isinstance(chosen, FittedLearner):
+            worlds = {
+                seed: World(run.environment, run.population, pools[seed], seat, specs[seed])
+                for seed, run in runs.items()
+            }
+            _fit_agents(plan, chosen, worlds, agents, shown)
+        else:
+            train_seeds(
+                lambda group: AgentJob(plan, group, [pools[seed] for seed in group], specs[group[0]]),
+                agents,
+                shown,
+                together=together,
+                checkpoint_seconds=checkpoint_seconds,
+                logs=loggers,
+            )
+    return TrainedAgents(AgentResult(agents[seed].summary() or {}, path=agents[seed].path) for seed in runs)
 
 
 def _check_alike(runs: dict[int, GenerationRun], pools: dict[int, PartnerPool], specs: dict[int, AgentSpec]) -> None:
@@ -219,9 +228,12 @@ def _fit_agents(
         if reporter.should_stop():
             raise Stopped(f"Stopped before seed {seed}; the run can be resumed.")
         with agent.hold_lock():
+            reporter.work(f"{plan.agent_name} seed {seed}: fitting")
+            began = time.monotonic()
             key = jax.random.fold_in(jax.random.key(seed), AGENT_STREAM)
-            policy = learner.fit(key, worlds[seed])
-            _finish(plan, seed, agent, policy, worlds[seed].spec, env_steps=0, seconds=0.0)
+            policy = jax.block_until_ready(learner.fit(key, worlds[seed]))
+            seconds = time.monotonic() - began
+            _finish(plan, seed, agent, policy, worlds[seed].spec, env_steps=0, seconds=seconds)
 
 
 @lru_cache(maxsize=8)
@@ -246,7 +258,7 @@ class AgentJob(Job):
         self.seeds = seeds
         self.trainer = AgentTrainer(plan.environment, plan.settings, plan.learner, spec or plan.spec(), plan.seat)
         self.pools = jax.tree.map(lambda *leaves: jnp.stack(leaves), *pools)
-        self.title = f"{plan.environment_name} {plan.agent_name}"
+        self.title = f"{game_title(plan.environment_name, parameters_of(plan.environment))} {plan.agent_name}"
         self.num_chunks = schedule.num_chunks
         self.steps_per_chunk = schedule.steps_per_chunk
         self.updates_per_chunk = schedule.updates_per_chunk
@@ -349,14 +361,13 @@ def _finish(
     save_agent(directory.path / AGENT_FILE, policy, plan.learner, spec, about)
     summary = {
         "env": plan.environment_name,
+        "game": game_title(plan.environment_name, parameters),
         "name": plan.agent_name,
         "learner": plan.learner_name,
         "preset": plan.preset,
         "seed": seed,
         "seat": plan.seat,
         "partners": list(plan.partners),
-        "env_steps": env_steps,
-        "train_seconds": round(seconds, 3),
-        "steps_per_second": round(env_steps / seconds) if seconds else None,
+        **describe_cost(directory, env_steps, seconds),
     }
     write_json(directory.summary_path, summary)
