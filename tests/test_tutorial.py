@@ -21,8 +21,9 @@ def follow(directory: Path) -> list[str]:
     """
     site = directory / "site"
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    search = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
     offline = {"PIP_TARGET": str(site), "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"}
-    environ = {**os.environ, "PATH": path, "PYTHONPATH": str(site), **offline}
+    environ = {**os.environ, "PATH": path, "PYTHONPATH": search, **offline}
     printed = []
     for block in BLOCK.finditer(PAGE.read_text()):
         if block["file"]:

@@ -69,6 +69,14 @@ COLUMNS: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
             ("foraging_is_times_as_fast", "speedup of foraging", ".2f"),
         ),
     ),
+    "acting": (
+        "Calls of an agent, one observation at a time",
+        (
+            ("env", "environment", ""),
+            ("learner", "learner", ""),
+            ("calls_per_second", "calls/s", ",.0f"),
+        ),
+    ),
     "startup": (
         "Start of a generation run, in a fresh process",
         (

@@ -33,11 +33,13 @@ def print_summaries(summaries: Sequence[dict[str, Any]], *, details: bool = Fals
         pad_edge=False,
         padding=(0, 1, 0, 0),
     )
-    for column in ("seed", "found", "self-play", "cross-play", "constraints", "time"):
-        table.add_column(column, justify="right", no_wrap=True)
+    rows = [_format_row(summary) for summary in summaries]
+    for number, column in enumerate(("seed", "found", "self-play", "cross-play", "constraints", "time")):
+        width = max(len(column), *(len(row[number]) for row in rows))
+        table.add_column(column, justify="right", no_wrap=True, min_width=width)
     table.add_column("teammates", no_wrap=True, overflow="ellipsis", ratio=1)
-    for summary in summaries:
-        table.add_row(*_format_row(summary))
+    for row in rows:
+        table.add_row(*row)
     console = Console()
     console.print(table)
     if details:
@@ -82,5 +84,5 @@ def describe_steps(asked: int, run: int) -> str | None:
     """A sentence about a training whose steps are not those that were asked for; None where they are."""
     if asked == run:
         return None
-    why = "whole chunks of updates are run" if run > asked else "training ended early"
-    return f"Each seed ran {run:,} steps, where --total-steps asked for {asked:,}: {why}."
+    why = "chunks of updates are not cut" if run > asked else "training ended early"
+    return f"{run:,} steps per seed, where --total-steps is {asked:,}: {why}."
