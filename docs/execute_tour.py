@@ -37,8 +37,8 @@ def execute_cell(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
 def _display(value: Any) -> dict[str, Any]:
     """What a notebook shows of a value."""
     data: dict[str, Any] = {"text/plain": repr(value).splitlines(keepends=True)}
-    if hasattr(value, "_repr_html_"):
-        data["text/html"] = value._repr_html_().splitlines(keepends=True)
+    if (table := getattr(value, "_repr_html_", lambda: None)()) is not None:
+        data["text/html"] = table.splitlines(keepends=True)
     if hasattr(value, "_repr_png_"):
         data["image/png"] = base64.b64encode(value._repr_png_()).decode()
     return {"output_type": "execute_result", "data": data, "metadata": {}}

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from coverset.reports.blocks import HtmlTable
 
 
+GAP = 2
+"""Columns of the terminal between those of a table."""
+
+
 def print_table(title: str, content: "HtmlTable") -> None:
     """Print a table of a report."""
     table = Table(title=escape(title))
@@ -34,13 +38,14 @@ def print_summaries(summaries: Sequence[dict[str, Any]], *, details: bool = Fals
         padding=(0, 1, 0, 0),
     )
     rows = [_format_row(summary) for summary in summaries]
-    for number, column in enumerate(("seed", "found", "self-play", "cross-play", "constraints", "time")):
-        width = max(len(column), *(len(row[number]) for row in rows))
-        table.add_column(column, justify="right", no_wrap=True, min_width=width)
-    table.add_column("teammates", no_wrap=True, overflow="ellipsis", ratio=1)
-    for row in rows:
-        table.add_row(*row)
     console = Console()
+    left = console.width - GAP
+    for number, column in enumerate(("seed", "found", "self-play", "cross-play", "constraints", "time")):
+        table.add_column(column, justify="right", no_wrap=True)
+        left -= max(len(column), *(len(row[number]) for row in rows)) + GAP
+    table.add_column("teammates", no_wrap=True)
+    for *cells, teammates in rows:
+        table.add_row(*cells, escape(teammates if len(teammates) <= left else f"{teammates[: left - 1]}…"))
     console.print(table)
     if details:
         _print_members(console, summaries)
@@ -67,7 +72,7 @@ def _format_row(summary: dict[str, Any]) -> tuple[str, ...]:
         f"{cross_play:.3g}",
         "-" if violated is None else "all hold" if violated == 0 else f"{violated} violated",
         format_duration(summary["train_seconds"]),
-        escape("; ".join(words.split(",")[0] for words in summary["conventions"])),
+        "; ".join(words.split(",")[0] for words in summary["conventions"]),
     )
 
 
