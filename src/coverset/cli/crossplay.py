@@ -79,24 +79,14 @@ def main(arguments: list[str]) -> int:
             seed=command.seed,
         )
     if command.out is not None:
-        _draw(played, command.out)
+        from coverset.reports.figures import save_figure
+
+        save_figure(command.out, played.plot())
     if command.json:
         print_json(played.to_json())
     else:
         _show(played)
     return 0
-
-
-def _draw(played: "CrossPlay", path: Path) -> None:
-    from coverset.reports.figures import returns_figure, save_figure
-
-    # The last parts of a path identify it; the whole path would leave no room for the matrix.
-    first, second = ("/".join(Path(side.source).parts[-3:]) for side in (played.first, played.second))
-    others = "seat 1" if played.num_seats == 2 else f"seats 1 to {played.num_seats - 1}"
-    labels = (f"seat 0: {first}", f"{others}: {second}")
-    names = {"rows": played.first.titles, "columns": played.second.titles}
-    title = f"{played.game}: mean return"
-    save_figure(path, returns_figure(played.means, **names, labels=labels, title=title))
 
 
 def _show(played: "CrossPlay") -> None:

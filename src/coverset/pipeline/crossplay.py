@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -16,15 +16,19 @@ from coverset.evaluation.robustness import EPISODES
 from coverset.evaluation.statistics import Interval, student_interval
 from coverset.partners import ROLES, Game, Group, Saved, check_is_no_path, find_group, read_saved
 from coverset.pipeline.generate import LARGEST_SEED
+from coverset.pipeline.results import html_table, showable
 from coverset.policies.stacked import count_members
 from coverset.runs.game_names import game_title
 from coverset.runs.storage import round_floats
 from coverset.runs.trust import check_record, is_trusted
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 TRIALS = 128
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CrossPlay:
     """Mean returns of every policy of one side with every policy of the other."""
 
@@ -48,6 +52,25 @@ class CrossPlay:
         """95% interval of one mean. Episodes of a trial share memories, so trials are the unit."""
         return student_interval(self.returns[row, column].mean(axis=-1).tolist())
 
+    def __repr__(self) -> str:
+        lines = [f"{name}: {_list_returns(row)}" for name, row in zip(self.first.titles, self.means, strict=True)]
+        return "\n".join([f"<CrossPlay of {self.game}: with {', '.join(self.second.titles)}", *lines]) + ">"
+
+    def _repr_html_(self) -> str:
+        rows = [(name, *_format_returns(row)) for name, row in zip(self.first.titles, self.means, strict=True)]
+        return html_table(("", *self.second.titles), rows)
+
+    def plot(self) -> "Figure":
+        """A heat map of the mean returns."""
+        from coverset.reports.figures import returns_figure
+
+        # The last parts of a path identify it; the whole path would leave no room for the matrix.
+        first, second = ("/".join(Path(side.source).parts[-3:]) for side in (self.first, self.second))
+        others = "seat 1" if self.num_seats == 2 else f"seats 1 to {self.num_seats - 1}"
+        labels = (f"seat 0: {first}", f"{others}: {second}")
+        names = {"rows": self.first.titles, "columns": self.second.titles}
+        return showable(returns_figure(self.means, **names, labels=labels, title=f"{self.game}: mean return"))
+
     def to_json(self) -> dict[str, Any]:
         """Rows are the policies of seat 0, columns those of all other seats; ends of intervals are null for a single
         trial, and so are the returns by seat where all seats share one reward.
@@ -65,6 +88,14 @@ class CrossPlay:
             "high": [[cell["high"] for cell in row] for row in intervals],
             "seat_returns": self.seat_returns,
         }
+
+
+def _format_returns(returns: Float[np.ndarray, "Q"]) -> list[str]:
+    return [f"{value:.3g}" for value in returns]
+
+
+def _list_returns(returns: Float[np.ndarray, "Q"]) -> str:
+    return ", ".join(_format_returns(returns))
 
 
 def crossplay(

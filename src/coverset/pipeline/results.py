@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from coverset.adhoc.saved import Agent
-    from coverset.policies.population import LoadedPopulation
+    from coverset.policies.population import Population
 
 MOST_RETURNS = 4
 """Partners whose returns a line lists."""
@@ -55,7 +55,7 @@ class Record(dict[str, Any]):
         return f"<{type(self).__name__}: {told}>"
 
     def _repr_html_(self) -> str:
-        return _html_table(self.columns, [self.cells()])
+        return html_table(self.columns, [self.cells()])
 
 
 R = TypeVar("R", bound=Record)
@@ -71,7 +71,7 @@ class Records(list[R], Generic[R]):
         return "[\n" + "".join(f"  {record!r},\n" for record in self) + "]" if self else "[]"
 
     def _repr_html_(self) -> str:
-        return _html_table(self[0].columns, [record.cells() for record in self]) if self else ""
+        return html_table(self[0].columns, [record.cells() for record in self]) if self else ""
 
 
 class RunResult(Record):
@@ -94,7 +94,7 @@ class RunResult(Record):
         names = (str(self.seed), str(self.get("game", self["env"])), self["method"], self.coverage)
         return (*names, f"{own:.3g}", f"{other:.3g}", f"{self['env_steps']:,}", f"{self['train_seconds']:.1f}")
 
-    def population(self) -> "LoadedPopulation":
+    def population(self) -> "Population":
         """The policies, ready to play."""
         from coverset.policies.population import load_population
 
@@ -112,7 +112,7 @@ class Runs(Records[RunResult]):
         """Cross-play returns of every seed as heat maps side by side."""
         from coverset.reports.figures import cross_play_figure
 
-        return _showable(cross_play_figure([dict(run) for run in self]))
+        return showable(cross_play_figure([dict(run) for run in self]))
 
 
 class AgentResult(Record):
@@ -178,7 +178,7 @@ class Evaluations(Records[Evaluation]):
         for ax, name in zip(panels, names, strict=False):
             _draw_adaptation(ax, [record for record in self if record["agent"] == name])
             ax.set_title(f"{self[0]['game']}: {name}")
-        return _showable(figure)
+        return showable(figure)
 
 
 def describe_coverage(summary: dict[str, Any]) -> str:
@@ -208,13 +208,14 @@ def _require_path(record: Record) -> Path:
     return record.path
 
 
-def _html_table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+def html_table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """A table for a notebook."""
     head = "".join(f"<th>{escape(column)}</th>" for column in columns)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _showable(figure: "Figure") -> "Figure":
+def showable(figure: "Figure") -> "Figure":
     """Let a notebook show a figure that pyplot, which keeps global state, has not made."""
 
     def to_png() -> bytes:

@@ -17,14 +17,21 @@ from coverset.runs.trust import sign_record
 FORMAT = "coverset population 3"
 
 
-class Population(NamedTuple):
+class Halves(NamedTuple):
+    """Both halves of a population, with a leading axis of members."""
+
+    best_responses: ActorPolicy
+    teammates: ActorPolicy
+
+
+class Population(Halves):
     """Best responses and teammates, with a leading axis of members. Pair i is best response i with teammate i.
 
     Members are counted from 1: `population.teammate(2).act(observation)`.
     """
 
-    best_responses: ActorPolicy
-    teammates: ActorPolicy
+    about: Mapping[str, Any] = {}
+    """What a population from a file was made for; no part of the tree of arrays."""
 
     def teammate(self, number: int, *, seed: int = 0, seat: int = 1) -> Agent:
         """A teammate that plays.
@@ -34,34 +41,26 @@ class Population(NamedTuple):
           seed: of its random numbers.
           seat: where it sits, in games of three or more players.
         """
-        several = _read_about(self).get("num_seats", 2) > 2
+        several = self.about.get("num_seats", 2) > 2
         return _take_agent(self, self.teammates, "teammate", number, seed, seat if several else None)
 
     def best_response(self, number: int, *, seed: int = 0) -> Agent:
         """A best response that plays: to teammate `number`, from 1."""
         return _take_agent(self, self.best_responses, "best response", number, seed, None)
 
-
-class LoadedPopulation(Population):
-    """A population from a file, which also says what it was made for."""
-
-    about: Mapping[str, Any] = {}
-
     def __repr__(self) -> str:
+        if not self.about:
+            return super().__repr__()
         game = game_title(str(self.about.get("env")), self.about.get("env_parameters"))
         counts = f"{count_members(self.best_responses)} best responses and {count_members(self.teammates)} teammates"
         return f"<Population: {counts} of {game}, seed {self.about.get('seed')}>"
-
-
-def _read_about(population: Population) -> Mapping[str, Any]:
-    return population.about if isinstance(population, LoadedPopulation) else {}
 
 
 def _take_agent(
     population: Population, policies: ActorPolicy, title: str, number: int, seed: int, seat: int | None
 ) -> Agent:
     check_between(title, number, 1, count_members(policies))
-    return Agent(take_member(policies, number - 1), dict(_read_about(population)), seed, seat)
+    return Agent(take_member(policies, number - 1), dict(population.about), seed, seat)
 
 
 def save_population(path: Path, population: Population, metadata: dict[str, Any]) -> None:
@@ -72,7 +71,7 @@ def save_population(path: Path, population: Population, metadata: dict[str, Any]
     save_tensors(path, tensors, sign_record({"format": FORMAT, **networks, **metadata}))
 
 
-def load_population(path: str | Path) -> tuple[LoadedPopulation, dict[str, Any]]:
+def load_population(path: str | Path) -> tuple[Population, dict[str, Any]]:
     """Read the policies of a run, and what they were made for.
 
     Args:
@@ -87,7 +86,7 @@ def load_population(path: str | Path) -> tuple[LoadedPopulation, dict[str, Any]]
         template, spec = read_network_template(path, metadata, metadata.get(role))
         network = fill_stacked(path, role, tensors, template)
         policies.append(ActorPolicy(network, metadata[role]["kind"], spec))
-    population = LoadedPopulation(*policies)
+    population = Population(*policies)
     population.about = metadata
     return population, metadata
 
