@@ -133,7 +133,7 @@ def show(command: Train, summaries: Sequence[dict[str, Any]]) -> None:
     for (seed, run), summary in zip(runs.items(), summaries, strict=True):
         place = run / name
         check_fields(place / "summary.json", summary, env_steps=int, train_seconds=float)
-        print(f"seed {seed}: {summary['env_steps']:,} steps in {format_duration(summary['train_seconds'])}, {place}")
+        print(f"seed {seed}: {summary['env_steps']:,} steps in {format_duration(summary['train_seconds'])} -> {place}")
     steps = summaries[0]["env_steps"]
     if steps and (sentence := describe_steps(command.settings.total_steps, steps)):
         print(sentence)

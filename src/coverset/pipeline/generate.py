@@ -23,6 +23,7 @@ from coverset.envs.seats import describe_seats
 from coverset.evaluation.conventions import coverage_set
 from coverset.evaluation.summary import measure_population
 from coverset.loggers.base import find_loggers
+from coverset.pipeline.clock import describe_cost
 from coverset.pipeline.loop import (
     CHECKPOINT_SECONDS,
     RUNS_LONG,
@@ -30,7 +31,6 @@ from coverset.pipeline.loop import (
     Job,
     Reporter,
     claim,
-    describe_cost,
     train_seeds,
     trouble,
     unstack_state,

@@ -199,7 +199,8 @@ def _draw_adaptation(ax: Any, records: list[Evaluation]) -> None:
         mean = np.mean(found, axis=0)
         ax.plot(np.arange(1, len(mean) + 1), mean, label=title)
     ax.set(xlabel="episode with a partner", ylabel="mean return")
-    ax.legend(frameon=False, fontsize="small", ncols=1 + len(curves) // 8)
+    beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}  # a legend within would cover lines
+    ax.legend(**beside, frameon=False, fontsize="small", ncols=1 + len(curves) // 16)
 
 
 def _require_path(record: Record) -> Path:

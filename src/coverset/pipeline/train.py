@@ -27,6 +27,7 @@ from coverset.envs.seats import check_ego_seat, describe_seats, partner_seat
 from coverset.evaluation.cross_play import cross_play, limit_episodes, limit_trials
 from coverset.loggers.base import find_loggers
 from coverset.partners import AGENT_FILE, GenerationRun, find_partners, read_run, seed_directories
+from coverset.pipeline.clock import describe_cost
 from coverset.pipeline.loop import (
     CHECKPOINT_SECONDS,
     RUNS_LONG,
@@ -35,7 +36,6 @@ from coverset.pipeline.loop import (
     Reporter,
     Stopped,
     claim,
-    describe_cost,
     train_seeds,
     trouble,
 )
