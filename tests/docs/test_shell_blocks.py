@@ -75,7 +75,7 @@ def test_a_target_can_be_made(line: str) -> None:
     assert "bin/" in done.stdout
 
 
-@pytest.mark.parametrize("line", lines("source"))
+@pytest.mark.parametrize("line", [line for line in lines("source") if "$HOME" not in line])
 def test_an_activated_environment_has_the_program(line: str) -> None:
     """`make setup` makes the environment that a page activates."""
     assert f"BIN := {Path(line.split()[1]).parent}" in (pages.ROOT / "Makefile").read_text()

@@ -28,6 +28,7 @@ Examples:
   coverset crossplay heuristics H3 --env reaching --json
 """
 FIGURES = (".png", ".svg")
+HEURISTICS = "heuristics"
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,8 @@ def _show(played: "CrossPlay") -> None:
     Console().print(table)
     trials, episodes = played.returns.shape[2:]
     whose = "Mean return" if played.seat_returns is None else "Mean return of seat 0 (--json has all seats')"
+    if HEURISTICS in (played.first.source, played.second.source):
+        print(f"What each heuristic does: coverset envs {played.environment}")
     print(f"{whose} over {trials} trials of {episodes} episodes, with 95% intervals over trials.")
 
 
