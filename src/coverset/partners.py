@@ -54,7 +54,7 @@ def seed_directories(directory: Path, seeds: Sequence[int] | None = None) -> dic
     A directory that is called otherwise on the way here, as `.` is, comes back under the name that tells its seed.
     """
     if not directory.is_dir():
-        raise ValueError(f"directory must be one that `coverset generate` has made, but {directory} is not a directory.")
+        raise ValueError(f"directory must be one that `coverset generate` made, but {directory} is not a directory.")
     found = _numbered(directory.glob("seed-*")) or _numbered([directory]) or _numbered([directory.resolve()])
     if not found and (directory / POLICIES_FILE).is_file():
         raise ValueError(f"{directory} must be called seed-N, as `coverset generate` calls it, to tell its seed.")
