@@ -17,6 +17,7 @@ def test_every_game_and_adapter_is_listed(capsys) -> None:
     shown = told(capsys, "envs")
     for name in ("matrix", "weighted-reaching", "foraging", "coverset.adapters.jaxmarl:overcooked"):
         assert name in shown
+    assert "rock-paper-scissors: 2 players, episodes of up to 1 step\n    Rock, paper, scissors:" in shown
     listed = json.loads(told(capsys, "envs", "--json"))
     assert {game["name"]: game["players"] for game in listed["environments"]}["reaching"] == 2
     assert all(adapter["installed"] for adapter in listed["adapters"])

@@ -9,6 +9,7 @@ import pytest
 
 import coverset
 import toy_run
+from coverset.pipeline.generate import run_name
 from coverset.pipeline.results import Evaluation, Evaluations, RunResult, Runs
 from coverset.runs.storage import read_json
 
@@ -117,3 +118,20 @@ def test_errors_name_parameters_of_python(runs: Runs, out: Path) -> None:
         coverset.generate("matrix", seeds=[0, 1], out=out, **{**toy_run.SETTINGS, "parallel_seeds": 2})
     with pytest.raises(ValueError, match=r"has no agent 'rl2': make it with `train\('.*', learner='rl2'\)`"):
         coverset.evaluate(out, learner="rl2")
+
+
+@pytest.mark.parametrize(
+    ("env", "parameters", "name"),
+    [
+        ("coverset.adapters.jaxmarl:overcooked", {"layout": "cramped_room"}, "overcooked-cramped_room-lbrdiv-fast"),
+        (
+            "coverset.adapters.pettingzoo:from_parallel",
+            {"environment": "mpe2.simple_spread_v3:parallel_env", "horizon": 25},
+            "mpe2.simple_spread_v3-lbrdiv-fast",
+        ),
+        ("coverset.adapters.jumanji:JumanjiForaging", {}, "Jumanji-foraging-lbrdiv-fast"),
+        ("weighted-reaching", {}, "weighted-reaching-lbrdiv-fast"),
+    ],
+)
+def test_directories_have_readable_names(env: str, parameters: dict, name: str) -> None:
+    assert run_name(env, "lbrdiv", "fast", parameters) == name

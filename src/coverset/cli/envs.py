@@ -55,7 +55,8 @@ def main(arguments: list[str]) -> int:
         print_json({"environments": [one.to_json() for one in known], "adapters": adapters})
         return 0
     for one in known:
-        print(f"{one.name:<20} {_count(one.players, 'player')}, {_count(one.horizon, 'step')}: {one.summary}")
+        size = f"{_count(one.players, 'player')}, episodes of up to {_count(one.horizon, 'step')}"
+        print(f"{one.name}: {size}\n    {one.summary}")
     print("\nGames of other packages, with --env-args:")
     for adapter in adapters:
         needs = "" if adapter["installed"] else f" (needs pip install '{adapter['install']}')"

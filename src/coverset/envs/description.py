@@ -52,7 +52,7 @@ def describe_environment(name: str, environment: Environment) -> Description:
     shapes = environment.observation_shapes
     return Description(
         name=name,
-        summary=_first_sentence(environment),
+        summary=registry.SUMMARIES.get(name) or _first_sentence(environment),
         players=environment.num_seats,
         num_actions=tuple(environment.num_actions),
         observation_sizes=tuple(int(_product(shape)) for shape in shapes),
