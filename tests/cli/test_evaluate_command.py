@@ -69,3 +69,11 @@ def test_a_long_name_keeps_its_line(capsys) -> None:
     (row,) = (line for line in lines(capsys, record(1.0, title="package." * 20 + "agent:walks")) if "…" in line)
     assert row.startswith("…")
     assert "package.agent:walks " in row
+
+
+def test_heuristics_are_explained_below_their_rows(capsys) -> None:
+    walks = "Walks to corner A."
+    assert f"H1: {walks}" in lines(capsys, record(1.0, description=walks))
+    several = [record(1.0, agent=name, description=walks) for name in ("a", "b")]
+    assert walks not in "\n".join(lines(capsys, *several))
+    assert f"H1: {walks}" in lines(capsys, *several, details=True)

@@ -37,12 +37,13 @@ def show_evaluation(records: Sequence[Record], *, details: bool = False) -> None
             _show_partners(agent, found, details=details)
     if len(by_agent) > 1 and not details:
         print("Returns with each partner: --details, or --agents NAME for one agent.")
-    first = records[0]
-    if first["mixed_teams"] and (len(by_agent) == 1 or details):
+    first, listed = records[0], len(by_agent) == 1 or details
+    if first["mixed_teams"] and listed:
         print("Whole teams of one partner come first, with their mean; teams of several partners stand below it.")
-    if any(cell["reference"] is not None for cell in first["partners"].values()):
+    if listed and any(cell["reference"] is not None for cell in first["partners"].values()):
         print("ref.: the most that best responses of the partner's own seed earn with it.")
-    _explain_partners(first)
+    if listed:
+        _explain_partners(first)
     if (seats := _describe_seats(records)) is not None:
         print(seats)
 
