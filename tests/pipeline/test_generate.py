@@ -301,7 +301,7 @@ def test_a_run_is_not_resumed_in_another_group(tmp_path: Path) -> None:
         generate(stopped, **chosen, seeds=(3, 1), reporter=Witness(stop_after=2))
     for seed in (1, 3):
         assert json.loads((stopped / f"seed-{seed}" / "config.json").read_text())["trained_with"] == [3, 1]
-    with pytest.raises(ValueError, match=r"seed-1 trains in one program .* resume it with --seeds 3 1\."):
+    with pytest.raises(ValueError, match=r"seed-1 trains in one program .* resume it with `seeds=\[3, 1\]`\."):
         generate(stopped, **chosen, seeds=(1, 2), resume=True)
     assert not (stopped / "seed-2").exists()
     witness = Witness()
