@@ -20,6 +20,7 @@ from coverset.cli.shared import (
     parse_seeds,
     stop_on_interrupt,
 )
+from coverset.cli.wording import in_options
 
 if TYPE_CHECKING:
     from coverset.study.engine import StudyEngine
@@ -144,7 +145,7 @@ def _show(study: "Study", out: Path, *, as_json: bool) -> None:
             table.add_column(column, justify="right" if column == "seconds" else "left", overflow="fold")
         for outcome in study.outcomes:
             seconds = "" if outcome.seconds is None else f"{outcome.seconds:.1f}"
-            table.add_row(outcome.name, outcome.state, seconds, escape(outcome.error or ""))
+            table.add_row(outcome.name, outcome.state, seconds, escape(in_options(outcome.error or "")))
         Console().print(table)
         if study.report is not None:
             print(f"Report: {study.report}")

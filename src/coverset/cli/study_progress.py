@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from coverset.cli.progress import TrainingProgress
 from coverset.cli.tables import format_duration
+from coverset.cli.wording import in_options
 from coverset.pipeline.loop import Reporter
 from coverset.study.engine import StudyReporter, UnitOutcome, UnitState
 
@@ -31,6 +32,6 @@ class StudyProgress(TrainingProgress, StudyReporter):
         self.unit_bars.pop(outcome.name, self).clear()
         if outcome.state in (UnitState.FAILED, UnitState.IN_USE):
             what = "failed" if outcome.state is UnitState.FAILED else "is in use"
-            print(f"coverset: {outcome.name} {what}: {outcome.error}", file=sys.stderr)
+            print(f"coverset: {outcome.name} {what}: {in_options(str(outcome.error))}", file=sys.stderr)
         elif not self.bar.disable and outcome.seconds is not None:
             self.bar.console.print(f"{outcome.name}: {outcome.state} after {format_duration(outcome.seconds)}")
