@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from coverset.adhoc.pool import PartnerPool
+from coverset.adhoc.registry import agent_folder
 from coverset.adhoc.saved import load_agent_policy
 from coverset.checks import check_between, check_one_of, suggest_nearest
 from coverset.envs import registry
@@ -25,11 +26,10 @@ from coverset.policies.stacked import count_members, stack, take_member
 from coverset.policies.third_party import checked_heuristics, load_third_party, wrap_checked
 from coverset.policy import Policy
 from coverset.runs.directory import RunDirectory
+from coverset.runs.finding import AGENT_FILE, POLICIES_FILE
 from coverset.runs.storage import DamagedFile, check_fields, read_record, to_jsonable
 from coverset.runs.trust import check_record, is_trusted
 
-AGENT_FILE = "agent.safetensors"
-POLICIES_FILE = "policies.safetensors"
 HEURISTICS = "heuristics"
 OTHER_SEEDS = "other-seeds"
 """Name of the teammates that the other seeds of a run have found: held out from the agent of this one."""
@@ -54,7 +54,7 @@ def seed_directories(directory: Path, seeds: Sequence[int] | None = None) -> dic
     A directory that is called otherwise on the way here, as `.` is, comes back under the name that tells its seed.
     """
     if not directory.is_dir():
-        raise ValueError(f"DIR must be a directory made by `coverset generate`, but {directory} is not a directory.")
+        raise ValueError(f"directory must be one that `coverset generate` made, but {directory} is not a directory.")
     found = _numbered(directory.glob("seed-*")) or _numbered([directory]) or _numbered([directory.resolve()])
     if not found and (directory / POLICIES_FILE).is_file():
         raise ValueError(f"{directory} must be called seed-N, as `coverset generate` calls it, to tell its seed.")
@@ -77,7 +77,7 @@ def read_run(path: Path) -> GenerationRun:
     config = read_config(path)
     policies = RunDirectory(path).policies_path
     if not policies.is_file():
-        raise ValueError(f"{path} has no policies yet: finish it with `coverset generate --resume`.")
+        raise ValueError(f"{path} has no policies yet: finish it with `generate(..., resume=True)`.")
     population, _ = load_population(policies)
     environment = registry.make_from_record(str(RunDirectory(path).config_path), config)
     _check_version(str(path), config, environment)
@@ -114,6 +114,8 @@ class Group:
     source: str
     policies: Policy
     titles: tuple[str, ...]
+    members: tuple[tuple[Path, int], ...] = ()
+    """Of teammates that a run has found: the directory of the seed, and which member each is, from 1."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ def find_group(name: str, game: Game, *, seat: int, role: str = "teammates") -> 
     """
     known = checked_heuristics(game.environment)
     if game.run is not None and name in ROLES:
-        return _fitting_group(_half(name, game.run.population, name), game, seat)
+        return _fitting_group(_half(name, game.run.population, name, game.run.path), game, seat)
     if game.run is not None and name == OTHER_SEEDS and (siblings := other_seeds(game.run.path)):
         return _fitting_group(_several_seeds(name, siblings, game), game, seat)
     if name in known or (name == HEURISTICS and known):
@@ -179,9 +181,11 @@ def _unknown(name: str, game: Game, known: Mapping[str, Policy]) -> str:
     return f"A policy must be {told}, got '{name}'.{suggest_nearest(name, usable)}{lacking}"
 
 
-def _half(source: str, population: Population, role: str) -> Group:
+def _half(source: str, population: Population, role: str, path: Path) -> Group:
     policies: Policy = getattr(population, role.replace("-", "_"))
-    return Group(source, policies, tuple(f"{role_title(role)} {n + 1}" for n in range(count_members(policies))))
+    numbers = range(1, count_members(policies) + 1)
+    members = tuple((path, number) for number in numbers) if role == "teammates" else ()
+    return Group(source, policies, tuple(f"{role_title(role)} {number}" for number in numbers), members)
 
 
 def role_title(role: str) -> str:
@@ -196,10 +200,17 @@ def _saved_group(path: Path, game: Game, seat: int, role: str) -> Group:
     saved = read_saved(path)
     check_origin(str(path), saved.file, saved.about, game.environment, game.known_as)
     if isinstance(saved.content, Population):
-        return _half(str(path), saved.content, role)
+        return _half(str(path), saved.content, role, saved.file.parent)
     check_trained_seat(str(path), saved.about, game.environment, seat)
     alone = jax.tree.map(lambda x: jnp.asarray(x)[None], saved.content)
-    return Group(str(path), alone, (str(saved.about.get("learner", "agent")),))
+    return Group(str(path), alone, (_agent_title(saved),))
+
+
+def _agent_title(saved: Saved) -> str:
+    """The name of an agent: its learner's, or that of its directory where it has one of its own."""
+    learner = str(saved.about.get("learner", "agent"))
+    named = saved.file.name == AGENT_FILE and saved.file.parent.name not in ("", agent_folder(learner))
+    return saved.file.parent.name if named else learner
 
 
 def _several_seeds(source: str, paths: Sequence[Path], game: Game) -> Group:
@@ -211,7 +222,7 @@ def _several_seeds(source: str, paths: Sequence[Path], game: Game) -> Group:
         raise ValueError(f"{paths[0].parent} holds seeds whose networks differ: name them one by one.")
     stacked = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *(group.policies for group in groups))
     titles = [f"{path.name} {title}" for path, group in zip(paths, groups, strict=True) for title in group.titles]
-    return Group(source, stacked, tuple(titles))
+    return Group(source, stacked, tuple(titles), tuple(member for group in groups for member in group.members))
 
 
 def _fitting_group(group: Group, game: Game, seat: int) -> Group:

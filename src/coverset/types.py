@@ -35,6 +35,19 @@ class Percept(NamedTuple):
     """The policy's seat in games of more than two players; None in games of two, where a policy has one seat."""
 
 
+class Trajectory(NamedTuple):
+    """A whole episode of T steps."""
+
+    states: PyTree
+    """Arrays of the state with a leading axis of T + 1, the initial and the final one included."""
+    observations: Float[Any, "*b seats d"]
+    """What every seat saw before each step, [T, seats, d]."""
+    actions: Int[Any, "*b seats"]
+    """What every seat played, [T, seats]."""
+    rewards: Float[Any, "*b seats"]
+    """What every seat earned, [T, seats]."""
+
+
 class Outcome(NamedTuple):
     """The result of one environment step, before any reset."""
 

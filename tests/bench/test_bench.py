@@ -10,6 +10,7 @@ import pytest
 
 import pages
 from coverset.bench import stepping, suite
+from coverset.bench.acting import measure_acting
 from coverset.bench.coverage import measure_coverage
 from coverset.bench.parts import PARTS
 from coverset.bench.settings import QUICK
@@ -34,6 +35,7 @@ TINY = replace(
     envs_per_pair=(2,),
     stepping_envs=4,
     stepping_length=3,
+    acting_calls=2,
     generation=SETTINGS,
     training={"hidden_sizes": (4,), "memory_size": 4, "envs_per_partner": 4, "rollout_length": 2, "parallel_seeds": 1},
 )
@@ -59,7 +61,16 @@ def test_the_record_answers_every_question(outcome) -> None:
     record, out = outcome
     assert json.loads((out / "bench.json").read_text()) == record
     assert (out / "bench.png").read_bytes().startswith(b"\x89PNG")
-    assert set(record) == {"machine", "stepping", "populations", "environments", "throughput", "parts", "startup"}
+    assert set(record) == {
+        "machine",
+        "stepping",
+        "acting",
+        "populations",
+        "environments",
+        "throughput",
+        "parts",
+        "startup",
+    }
     assert record["machine"]["clock"] == "wall"
     assert [row["stage"] for row in record["throughput"]] == ["generate", "train"]
     for row in record["throughput"]:
@@ -165,3 +176,12 @@ def test_games_that_cannot_be_compared_are_named(name: str, found: str, tmp_path
     with pytest.raises(ValueError, match=f"bench measures games of two players .* got '{name}' with {found}"):
         bench([name], out=tmp_path / "bench")
     assert not (tmp_path / "bench").exists()
+
+
+def test_calls_of_agents_are_counted() -> None:
+    """A clock that advances by one second at each look: two calls a second."""
+    rows = measure_acting(["matrix"], TINY, iter(range(1000)).__next__)
+    assert [(row["env"], row["learner"], row["calls_per_second"]) for row in rows] == [
+        ("matrix", "rl2", 2.0),
+        ("matrix", "feedforward", 2.0),
+    ]

@@ -23,7 +23,8 @@ def write_method(directory, method, should_stop):
 def test_the_demo_ends_in_the_report_and_its_findings(tmp_path, monkeypatch, capsys):
     out = tmp_path / "demo"
     monkeypatch.setattr(demo, "_run_method", write_method)
-    assert demo.main(["--out", str(out)]) == 0
+    assert run(["demo", "--out", str(out), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["runs"]) == 3
     earlier = out / "matrix-lbrdiv-fast" / "seed-9" / "config.json"
     earlier.parent.mkdir(parents=True)
     earlier.write_text("{}")

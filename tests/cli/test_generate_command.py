@@ -15,6 +15,7 @@ import pytest
 import toy_run
 from coverset.cli.main import run
 from coverset.cli.shared import parse_key_values, parse_seeds, peek_option
+from coverset.cli.tables import describe_steps, print_summaries
 from toy_run import outcome
 
 LONG_CHUNKS = 800
@@ -184,3 +185,30 @@ def test_an_option_is_found_in_both_spellings() -> None:
     assert peek_option(["matrix", "--method", "lipo"], "--method", "lbrdiv") == "lipo"
     assert peek_option(["matrix", "--method=lipo"], "--method", "lbrdiv") == "lipo"
     assert peek_option(["matrix", "--method"], "--method", "lbrdiv") == "lbrdiv"
+
+
+def test_a_seed_is_one_line_of_eighty_columns(capsys) -> None:
+    """Details are printed on request, and a difference to the steps that were asked for is said."""
+    long = "corner A 97%, no convention 3%"
+    summary = {
+        "env": "package:Game", "game": "Game", "method": "lbrdiv", "preset": "fast", "seed": 3, "env_steps": 120,
+        "cross_play": [[1.0, 0.5], [0.25, 1.0]], "conventions": [long] * 2, "coverage_found": 2, "coverage_size": 4,
+        "constraints_violated": 0, "train_seconds": 250.0,
+    }  # fmt: skip
+    print_summaries([summary, {**summary, "conventions": [long] * 9}])
+    shown = capsys.readouterr().out
+    assert max(len(line.rstrip()) for line in shown.splitlines()) <= 80
+    rows = [line.split() for line in shown.splitlines() if line.strip().startswith("3 ")]
+    assert [row[:9] for row in rows] == [["3", "2", "of", "4", "1", "0.375", "all", "hold", "4"]] * 2
+    print_summaries([summary], details=True)
+    assert "seed 3 teammate 2: corner A 97%, no convention 3%; 1 with its best response" in capsys.readouterr().out
+    assert describe_steps(100, 120) == "120 steps per seed, where --total-steps is 100: chunks of updates are not cut."
+    assert describe_steps(120, 120) is None
+
+
+def test_it_ends_with_the_directory_and_the_next_command(tmp_path, capsys) -> None:
+    out = tmp_path / "my runs"
+    assert run(["generate", "matrix", *toy_run.words(total_steps=80), "--out", str(out)]) == 0
+    *_, place, following = capsys.readouterr().out.splitlines()
+    assert place == f"Teammates: {out}"
+    assert following == f"Train an agent with them: coverset train '{out}'"

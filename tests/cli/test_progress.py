@@ -1,10 +1,16 @@
 """What the progress bar shows."""
 
+import sys
 from io import StringIO
+from types import ModuleType
 
+import pytest
 from rich.console import Console
 
 from coverset.cli.progress import TrainingProgress
+from coverset.pipeline import progress as shared
+from coverset.pipeline.loop import Reporter
+from coverset.pipeline.progress import show_progress
 
 
 def test_everything_fits_into_eighty_columns() -> None:
@@ -34,3 +40,58 @@ def test_it_is_silent_when_asked_and_off_a_terminal(capfd) -> None:
     printed = capfd.readouterr()
     assert printed.out == ""
     assert printed.err == ""
+
+
+def test_no_bar_sits_at_the_end_while_results_are_measured() -> None:
+    progress = TrainingProgress()
+    progress.start("matrix lbrdiv", (0,), 0, 100)
+    progress.chunk(100, "self-play 1.00")
+    progress.work("matrix lbrdiv seed 0: measuring and writing results")
+    (task,) = progress.bar.tasks
+    assert (task.total, task.finished) == (None, False)
+    screen = StringIO()
+    for part in progress.bar.get_renderables():
+        Console(width=80, file=screen).print(part)
+    assert "measuring and writing results" in screen.getvalue()
+    assert "100%" not in screen.getvalue()
+    progress.start("matrix lbrdiv", (1,), 0, 100)
+    assert [task.total for task in progress.bar.tasks] == [100]
+    progress.clear()
+    assert not progress.bar.tasks
+
+
+def test_python_shows_progress_unless_it_is_told_not_to() -> None:
+    with show_progress(None, progress=True) as shown:
+        assert isinstance(shown, shared.TrainingProgress)
+    with show_progress(None, progress=False) as shown:
+        assert type(shown) is Reporter
+    own = Reporter()
+    with show_progress(own, progress=True) as shown:
+        assert shown is own
+
+
+def test_a_notebook_has_one_line_that_is_rewritten(monkeypatch) -> None:
+    """IPython is not installed with coverset: a module of its two functions stands for the kernel."""
+    lines: list[str] = []
+
+    class Handle:
+        def update(self, line) -> None:
+            lines.append(repr(line))
+
+    class ZMQInteractiveShell: ...
+
+    kernel, shown_by = ModuleType("IPython"), ModuleType("IPython.display")
+    kernel.get_ipython = ZMQInteractiveShell  # pyright: ignore[reportAttributeAccessIssue]
+    shown_by.display = lambda line, display_id: Handle()  # pyright: ignore[reportAttributeAccessIssue]
+    monkeypatch.setitem(sys.modules, "IPython", kernel)
+    monkeypatch.setitem(sys.modules, "IPython.display", shown_by)
+    with show_progress(None, progress=True) as progress:
+        progress.start("matrix lbrdiv", (0, 1), 0, 2000)
+        progress.chunk(1000, "self-play 1.00")
+        with pytest.warns(UserWarning, match="careful"):
+            progress.warn("careful")
+    assert lines == [
+        "matrix lbrdiv, seeds 0 to 1: 0 of 2k steps, compiling",
+        "matrix lbrdiv, seeds 0 to 1: 1k of 2k steps, self-play 1.00",
+        "",
+    ]

@@ -13,7 +13,7 @@ import pytest
 
 import toy_study
 from coverset.cli.main import run
-from coverset.cli.study_progress import format_duration
+from coverset.cli.tables import format_duration
 from coverset.runs.directory import RunDirectory
 from coverset.study import reproduce
 from coverset.study.planning import plan_study

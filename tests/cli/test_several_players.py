@@ -65,10 +65,11 @@ def test_evaluations_hold_whole_teams_mixed_teams_and_every_seat(study: Path) ->
 
 def test_partners_of_every_kind_play_in_a_team(study: Path, capsys) -> None:
     partners = ["other-seeds", "picking:take_first"]
-    assert run(["evaluate", str(study), "--seeds", "0", "--partners", *partners, *SHORT, "--json"]) == 0
+    words = ["evaluate", str(study), "--agents", "rl2", "--seeds", "0", *SHORT]
+    assert run([*words, "--partners", *partners, "--json"]) == 0
     (record,) = json.loads(capsys.readouterr().out)["agents"]
     assert len(record["partners"]) == len(record["mixed_teams"]) == 3
-    assert run(["evaluate", str(study), "--seeds", "0", *SHORT]) == 0
+    assert run(words) == 0
     printed = capsys.readouterr().out
     assert "teams of several partners stand below" in printed
     assert "the agent sits in seat 0" in printed

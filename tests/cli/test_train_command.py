@@ -55,6 +55,40 @@ def test_evaluate_prints_the_contract_of_scripts(trained, capsys):
     assert len(agents[0]["curve"]) == 20
 
 
+def test_agents_of_several_names_stand_side_by_side(trained, tmp_path, capsys):
+    """Two seats of one learner, evaluated and compared together; the second needs a name of its own."""
+    root = tmp_path / "matrix"
+    shutil.copytree(trained, root)
+    shutil.rmtree(root / "seed-1")
+    words = ["train", str(root), *TOY, "--learner", "plastic"]
+    assert run([*words, "--name", "library"]) == 0
+    assert f"coverset evaluate {root} --agents library" in capsys.readouterr().out
+    sentence = refused(capsys, *words, "--name", "library", "--seat", "1")
+    assert sentence.endswith("library holds another run (its seat is 0, not 1): choose another --name.\n")
+    assert run([*words, "--name", "library-1", "--seat", "1"]) == 0
+    capsys.readouterr()
+    assert run(["evaluate", str(root), "--trials", "2", "--episodes", "1", "--json"]) == 0
+    agents = json.loads(capsys.readouterr().out)["agents"]
+    assert [(agent["agent"], agent["learner"], agent["seat"]) for agent in agents] == [
+        ("rl2", "rl2", 0),
+        ("library", "plastic", 0),
+        ("library-1", "plastic", 1),
+    ]
+    assert run(["evaluate", str(root), "--learner", "plastic", "--trials", "2", "--episodes", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "minus library" in shown
+    assert "rl2 " not in shown
+    partner = ["evaluate", str(root), "--agents", "rl2", "--partners", str(root / "seed-0" / "library-1"), "--json"]
+    assert run([*partner, "--trials", "1", "--episodes", "1"]) == 0
+    (agent,) = json.loads(capsys.readouterr().out)["agents"]
+    assert [cell["title"] for cell in agent["partners"].values()] == ["library-1"]
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "../x", ".hidden", "", "a b", "x" * 65])
+def test_a_bad_name_is_refused(trained, capsys, name):
+    assert "name must consist of up to 64 letters" in refused(capsys, "train", str(trained), "--name", name, *TOY)
+
+
 @pytest.mark.slow
 def test_other_learners_partners_and_seats(trained, capsys):
     for learner in ("feedforward", "plastic"):
@@ -89,7 +123,7 @@ def test_agents_that_train_together_are_resumed_together(monkeypatch, tmp_path, 
     train.train(tmp_path, parallel_seeds=2)
     found = [json.loads((tmp_path / f"seed-{seed}" / "rl2" / "config.json").read_text()) for seed in (0, 1, 2)]
     assert [config["trained_with"] for config in found] == [[0, 1], [0, 1], [2]]
-    with pytest.raises(ValueError, match=r"resume it with --seeds 0 1\."):
+    with pytest.raises(ValueError, match=r"resume it with `seeds=\[0, 1\]`\."):
         train.train(tmp_path, seeds=(1, 2), parallel_seeds=2, resume=True)
     train.train(tmp_path, seeds=(1, 0), parallel_seeds=2, resume=True)
 

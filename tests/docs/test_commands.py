@@ -32,8 +32,10 @@ SMALL_GENERATION = {
 RUN_IN_SMALL: dict[str, list[str]] = {
     "bench": [],
     "certify": ["--trials", "1"],
+    "check": ["--quick"],
     "crossplay": ["--trials", "2", "--episodes", "2"],
     "evaluate": ["--trials", "2", "--episodes", "2"],
+    "envs": [],
     "export": [],
     "generate": [word for name, x in SMALL_GENERATION.items() for word in (f"--{name.replace('_', '-')}", str(x))],
     "report": [],

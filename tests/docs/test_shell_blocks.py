@@ -53,7 +53,9 @@ def test_every_program_is_known() -> None:
         for block in pages.blocks(page.read_text()):
             if block.kind == "sh":
                 starts = block.text.replace("\\\n", " ").splitlines()
-                assert {line.split()[0] for line in starts if line.strip()} <= {"coverset", "make", "pip"}, name
+                assert {line.split()[0] for line in starts if line.strip()} <= {"coverset", "make", "pip", "source"}, (
+                    name
+                )
 
 
 @pytest.mark.parametrize("line", [line for line in lines("pip") if "coverset[" in line])
@@ -73,8 +75,18 @@ def test_a_target_can_be_made(line: str) -> None:
     assert "bin/" in done.stdout
 
 
+@pytest.mark.parametrize("line", [line for line in lines("source") if "$HOME" not in line])
+def test_an_activated_environment_has_the_program(line: str) -> None:
+    """`make setup` makes the environment that a page activates."""
+    assert f"BIN := {Path(line.split()[1]).parent}" in (pages.ROOT / "Makefile").read_text()
+    if (pages.ROOT / line.split()[1]).is_file():
+        done = execute(f"{line} && command -v coverset", PATH="/usr/bin:/bin")
+        assert done.stdout.strip().endswith("bin/coverset"), done.stderr
+
+
 def test_mistakes_would_be_seen() -> None:
     assert len(lines("pip")) >= 4
+    assert len(lines("source")) >= 1
     assert len(lines("make")) >= 2
     with pytest.raises(AssertionError):
         test_an_installation_asks_for_what_there_is("pip install 'coverset[rey]'")

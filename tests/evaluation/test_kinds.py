@@ -92,6 +92,6 @@ def test_foraging_with_random_objects_is_told_by_kinds(tmp_path) -> None:
         "foraging", env_parameters=parameters, out=tmp_path, minibatches=1, **toy_run.SETTINGS
     )
     assert summary["coverage_size"] is None
-    assert summary["coverage_found"] == len({words.split(",")[0] for words in summary["conventions"]}) >= 1
+    assert summary["coverage_found"] == len({words.split(":")[0] for words in summary["conventions"]}) >= 1
     assert len(summary["conventions"]) == len(summary["covers"]) == 2
     assert jax.tree.all([words.startswith("kind ") for words in summary["conventions"]])

@@ -147,7 +147,7 @@ def test_a_log_damaged_while_the_run_finishes_says_what_to_do(whole: Path, root:
         resume(root, "generate")
     monkeypatch.undo()
     assert str(caught.value).startswith(f"{run.metrics_path}, line {SPOILED}, is damaged: self_play_return is missing.")
-    assert "Repeat the command with --resume" in str(caught.value)
+    assert "Repeat the command with `resume=True`" in str(caught.value)
     generate(root, resume=True)
     assert results(run) == results(place(whole, "generate"))
 

@@ -121,3 +121,13 @@ def test_mistakes_are_one_sentence(saved: Path, capfd, words: list[str], sentenc
     assert printed.out == ""
     assert printed.err.count("\n") == 1
     assert sentence.lower() in printed.err.lower()
+
+
+def test_the_result_is_shown_in_words_as_a_table_and_as_a_picture(saved: Path) -> None:
+    played = coverset.crossplay(saved / "seed-0", "heuristics", trials=2, episodes=1)
+    first, *rows = repr(played).splitlines()
+    assert first == "<CrossPlay of matrix: with H1, H2, H3, H4, H5, H6"
+    assert [row.partition(":")[0] for row in rows] == [*played.first.titles]
+    assert rows[0].split()[3] == f"{played.means[0, 0]:.3g},"
+    assert played._repr_html_().count("<tr>") == 1 + len(played.first.titles)
+    assert played.plot()._repr_png_().startswith(b"\x89PNG")

@@ -51,7 +51,7 @@ def test_a_new_directory_is_claimed_once(directory: RunDirectory) -> None:
     directory.claim(CONFIG)
     assert json.loads(directory.config_path.read_text())["settings"] == {"margin": 1.0, "hidden_sizes": [32, 32]}
     directory.check_claim(CONFIG, resume=True)
-    with pytest.raises(ValueError, match="already holds this run: continue it with --resume"):
+    with pytest.raises(ValueError, match="already holds this run: continue it with `resume=True`"):
         directory.check_claim(CONFIG, resume=False)
 
 

@@ -1,5 +1,6 @@
 """Learners by name: a new one is one file, and one line here if it is built in."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,9 @@ LEARNERS = {
     "feedforward": "coverset.adhoc.learners.feedforward:Feedforward",
     "plastic": "coverset.adhoc.learners.plastic:Plastic",
 }
+AGENT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+NOT_AGENTS = ("checkpoints", "figures", "recordings", "report")
+"""Other directories of runs."""
 TITLES = {"rl2": "RL²", "feedforward": "feed-forward", "plastic": "PLASTIC-Policy"}
 """What reports call them; any other learner is called by its name."""
 
@@ -61,5 +65,15 @@ def allow_learner(learner: "Learner") -> None:
 
 
 def agent_folder(learner: str) -> str:
-    """Name of the directory, below that of a seed, in which a learner's agent lives."""
+    """The default name of a learner's agents, and of their directories below those of the seeds."""
     return learner.replace(":", ".")
+
+
+def check_agent_name(name: str) -> str:
+    """Return the name of an agent if a directory beside the files of a seed may have it."""
+    if not AGENT_NAME.fullmatch(name) or name.lower() in NOT_AGENTS:
+        raise ValueError(
+            f"name must consist of up to 64 letters, digits, '_', '.' and '-', begin with one of the first three, and "
+            f"not be {' or '.join(NOT_AGENTS)}, got '{name}'."
+        )
+    return name

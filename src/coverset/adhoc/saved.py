@@ -10,12 +10,12 @@ from typing import Any, get_type_hints
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from coverset.adhoc.learner import AgentSpec, Learner, StackSpec
 from coverset.adhoc.registry import LEARNERS, learner_name, learner_settings, make_learner
 from coverset.checks import check_positive, format_value
+from coverset.policies.agent import Agent
 from coverset.policies.compatibility import policy_shape
 from coverset.policies.population import Population, check_format
 from coverset.policies.saving import (
@@ -30,9 +30,9 @@ from coverset.policies.saving import (
     read_seats,
 )
 from coverset.policy import Policy
+from coverset.runs.finding import find_agent_file
 from coverset.runs.storage import DamagedFile, check_fields, load_tensors, save_tensors
 from coverset.runs.trust import check_trusted, foreign_names, sign_record
-from coverset.types import Percept
 
 FORMAT = "coverset agent 3"
 ROLE = "policy"
@@ -138,49 +138,13 @@ def _check_all_used(path: Path, tensors: Mapping[str, np.ndarray], template: Pol
             raise DamagedFile(f"{path} holds the tensor {format_value(name)}, for which its agent has no place.")
 
 
-class Agent:
-    """A trained agent for a loop of one's own: give it what it sees, get its action.
+def load_agent(path: str | Path, seed: int = 0, *, name: str | None = None) -> Agent:
+    """Load an agent that `coverset train` has written.
 
-    Memory lasts from `reset` on; call that when a new partner comes.
+    Args:
+      path: the file or directory of an agent, a seed, or a run, of which the first seed with agents is taken.
+      seed: of the agent's random numbers.
+      name: which agent of a seed or run, where it has several.
     """
-
-    def __init__(self, policy: Policy, about: dict[str, Any], seed: int = 0) -> None:
-        self.about = about
-        self._policy = policy
-        self._act = jax.jit(lambda key, percept, memory: policy.act(key, percept, memory))
-        self._key = jax.random.key(seed)
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget everything: a new partner."""
-        self._memory = self._policy.initial_memory()
-        self._first = True
-
-    def act(self, observation: Any, reward: float = 0.0, done: bool = False, legal: Any = None) -> int:
-        """Choose an action.
-
-        Args:
-          observation: the agent's observation, [d].
-          reward: the reward of the step before; 0 at the first step with a partner.
-          done: whether that step ended an episode, so that `observation` starts another.
-          legal: which actions are legal, [a], in games where not all are.
-        """
-        if legal is None and self.about.get("masked"):
-            raise ValueError("legal must be given, because the agent's game has illegal actions, got None.")
-        self._key, key = jax.random.split(self._key)
-        percept = Percept(
-            observation=jnp.asarray(observation, jnp.float32),
-            reward=jnp.float32(reward),
-            first=jnp.bool_(done or self._first),
-            legal=None if legal is None else jnp.asarray(legal, bool),
-        )
-        action, self._memory = self._act(key, percept, self._memory)
-        self._first = False
-        return int(action)
-
-
-def load_agent(path: str | Path, seed: int = 0) -> Agent:
-    """Load an agent that `coverset train` has written, from its file or its directory."""
-    path = Path(path)
-    policy, about = load_agent_policy(path / "agent.safetensors" if path.is_dir() else path)
+    policy, about = load_agent_policy(find_agent_file(Path(path), name))
     return Agent(policy, about, seed)

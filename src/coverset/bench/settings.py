@@ -25,6 +25,8 @@ class BenchSettings:
     """Environments stepped in parallel with random actions."""
     stepping_length: int = 200
     """Steps of each environment per timed call."""
+    acting_calls: int = 500
+    """Calls of an agent per timed workload."""
     generation: Mapping[str, Any] = field(default_factory=dict)
     """Settings of teammate generation that replace the preset's."""
     training: Mapping[str, Any] = field(default_factory=dict)

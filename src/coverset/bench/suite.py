@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from coverset.bench.acting import measure_acting
 from coverset.bench.coverage import measure_coverage
 from coverset.bench.figure import bench_figure
 from coverset.bench.parts import measure_parts
@@ -107,6 +108,7 @@ def _measure(
     each = [(name, preset) for name in names for preset in presets]
     return {
         "stepping": run("stepping", measure_stepping, names, settings, clock),
+        "acting": run("calls of agents", measure_acting, names, settings, clock),
         "populations": run(f"scaling with K in {subject}", measure_populations, subject, settings, clock),
         "environments": run(f"scaling with environments in {subject}", measure_environments, subject, settings, clock),
         "throughput": [

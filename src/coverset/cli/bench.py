@@ -1,6 +1,5 @@
 """`coverset bench`: speed, as ratios measured in one run."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from coverset.cli.json_output import print_json
 from coverset.cli.options import read_options
 
 DESCRIPTION = """Measure how fast this machine generates teammates and trains agents: throughput, share of the
@@ -67,6 +67,14 @@ COLUMNS: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
             ("num_envs", "in parallel", "d"),
             ("steps_per_second", "steps/s", ",.0f"),
             ("foraging_is_times_as_fast", "speedup of foraging", ".2f"),
+        ),
+    ),
+    "acting": (
+        "Calls of an agent, one observation at a time",
+        (
+            ("env", "environment", ""),
+            ("learner", "learner", ""),
+            ("calls_per_second", "calls/s", ",.0f"),
         ),
     ),
     "startup": (
@@ -138,7 +146,7 @@ def main(arguments: list[str]) -> int:
             on_start=lambda words: status.update(f"Measuring {words}"),
         )
     if command.json:
-        print(json.dumps(record))
+        print_json(record)
         return 0
     for part, (title, columns) in COLUMNS.items():
         if part in record:

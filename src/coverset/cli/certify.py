@@ -1,6 +1,5 @@
 """`coverset certify`: exact values of a generated population."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from coverset.cli.json_output import print_json
 from coverset.cli.options import TrustOptions, read_options
 from coverset.cli.shared import enable_compilation_cache, parse_seeds
 
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
             command.dir, seeds=seeds, trials=command.trials, starting=lambda path: status.update(f"Solving {path}")
         )
     if command.json:
-        print(json.dumps({"certificates": certificates}))
+        print_json({"certificates": certificates})
         return 0
     console = Console()
     for certificate in certificates:

@@ -1,6 +1,5 @@
 """`coverset crossplay`: returns of any policies with any others."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from coverset.cli.json_output import print_json
 from coverset.cli.options import TrustOptions, read_options
 from coverset.cli.shared import enable_compilation_cache, parse_key_values
 
@@ -28,6 +28,7 @@ Examples:
   coverset crossplay heuristics H3 --env reaching --json
 """
 FIGURES = (".png", ".svg")
+HEURISTICS = "heuristics"
 
 
 @dataclass(frozen=True)
@@ -79,29 +80,19 @@ def main(arguments: list[str]) -> int:
             seed=command.seed,
         )
     if command.out is not None:
-        _draw(played, command.out)
+        from coverset.reports.figures import save_figure
+
+        save_figure(command.out, played.plot())
     if command.json:
-        print(json.dumps(played.to_json()))
+        print_json(played.to_json())
     else:
         _show(played)
     return 0
 
 
-def _draw(played: "CrossPlay", path: Path) -> None:
-    from coverset.reports.figures import returns_figure, save_figure
-
-    # The last parts of a path identify it; the whole path would leave no room for the matrix.
-    first, second = ("/".join(Path(side.source).parts[-3:]) for side in (played.first, played.second))
-    others = "seat 1" if played.num_seats == 2 else f"seats 1 to {played.num_seats - 1}"
-    labels = (f"seat 0: {first}", f"{others}: {second}")
-    names = {"rows": played.first.titles, "columns": played.second.titles}
-    title = f"{played.environment}: mean return"
-    save_figure(path, returns_figure(played.means, **names, labels=labels, title=title))
-
-
 def _show(played: "CrossPlay") -> None:
     """Print seat 0 as rows and the others as columns; below each mean stands half the width of its interval."""
-    table = Table(title=escape(f"{played.environment}: {played.first.source} with {played.second.source}"))
+    table = Table(title=escape(f"{played.game}: {played.first.source} with {played.second.source}"))
     table.add_column("", no_wrap=True)
     for name in played.second.titles:
         table.add_column(escape(name), justify="right")
@@ -110,6 +101,8 @@ def _show(played: "CrossPlay") -> None:
     Console().print(table)
     trials, episodes = played.returns.shape[2:]
     whose = "Mean return" if played.seat_returns is None else "Mean return of seat 0 (--json has all seats')"
+    if HEURISTICS in (played.first.source, played.second.source):
+        print(f"What each heuristic does: coverset envs {played.environment}")
     print(f"{whose} over {trials} trials of {episodes} episodes, with 95% intervals over trials.")
 
 

@@ -2,11 +2,12 @@
 
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from coverset.cli.json_output import print_json
 from coverset.cli.options import read_options
 from coverset.cli.shared import enable_compilation_cache, stop_on_interrupt
 
@@ -34,9 +35,11 @@ class Demo:
 
     out: Path = Path("runs/demo")
     """Directory of the runs; an earlier demo there is removed, and any other non-empty directory is refused."""
+    json: bool = False
+    """Print one JSON object on standard output and nothing else."""
 
 
-def demo(out: Path) -> int:
+def demo(out: Path, *, as_json: bool = False) -> int:
     """Run a small study of the matrix game."""
     enable_compilation_cache()
 
@@ -45,7 +48,7 @@ def demo(out: Path) -> int:
 
     _remove_earlier_demo(out)
     write_bytes(out / MARK, b"This directory holds a demo of coverset; the next demo with this --out replaces it.\n")
-    summaries = []
+    summaries: list[Sequence[dict[str, Any]]] = []
     with stop_on_interrupt() as stop:
         try:
             for method, name in zip(METHODS, RUNS, strict=True):
@@ -53,7 +56,9 @@ def demo(out: Path) -> int:
         except Stopped as stopped:
             print(f"coverset: {stopped} Run the demo again to start over.", file=sys.stderr)
             return stop.exit_code
-    _print_findings(out, summaries)
+    page = _print_findings(out, summaries)
+    if as_json:
+        print_json({"runs": [summary for found in summaries for summary in found], "report": str(page)})
     return 0
 
 
@@ -77,7 +82,7 @@ def _remove_earlier_demo(out: Path) -> None:
             path.unlink()
 
 
-def _run_method(directory: Path, method: str, should_stop: Callable[[], bool]) -> list[dict[str, Any]]:
+def _run_method(directory: Path, method: str, should_stop: Callable[[], bool]) -> Sequence[dict[str, Any]]:
     """Generate, certify, train and evaluate with one method; returns the summaries of its populations."""
     from rich.console import Console
 
@@ -100,8 +105,8 @@ def _run_method(directory: Path, method: str, should_stop: Callable[[], bool]) -
     return summaries
 
 
-def _print_findings(out: Path, summaries: list[list[dict[str, Any]]]) -> None:
-    """Draw the cross-play figure, write the report, and print the main findings."""
+def _print_findings(out: Path, summaries: list[Sequence[dict[str, Any]]]) -> Path:
+    """Draw the cross-play figure, write the report, and print the main findings; returns the page of the report."""
     from coverset.cli.tables import print_table
     from coverset.pipeline.report import read_study, write_report
     from coverset.reports.document import overview_table
@@ -119,8 +124,10 @@ def _print_findings(out: Path, summaries: list[list[dict[str, Any]]]) -> None:
         print(f"- {sentence}")
     print(f"Cross-play of each method: {picture}")
     print(f"Report: {page}")
+    return page
 
 
 def main(arguments: list[str]) -> int:
     """Parse the arguments and run the demo."""
-    return demo(read_options(Demo, arguments, command="demo", description=DESCRIPTION).out)
+    command = read_options(Demo, arguments, command="demo", description=DESCRIPTION)
+    return demo(command.out, as_json=command.json)

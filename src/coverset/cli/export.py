@@ -1,13 +1,14 @@
 """`coverset export`: write an agent as a file that runs without coverset."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tyro
 
+from coverset.cli.json_output import print_json
 from coverset.cli.options import read_options
+from coverset.runs.game_names import game_title
 
 DESCRIPTION = """Write one step of an agent, or of one member of a population, weights included, as a file that runs
 with jax and flatbuffers alone. It maps (key, observation, reward, done, memory) to (action, memory), and also reads the
@@ -46,9 +47,10 @@ def main(arguments: list[str]) -> int:
     path = export_agent(command.agent, command.out, role=command.role, member=command.member)
     about = load_exported(path).about
     if command.json:
-        print(json.dumps({"file": str(path), "bytes": path.stat().st_size, "about": about}))
-    else:
-        print(f"{path}: {_describe_seats(about)} of {about['env']}, {path.stat().st_size / 1024:.0f} KB")
+        print_json({"file": str(path), "bytes": path.stat().st_size, "about": about})
+        return 0
+    game = game_title(about["env"], about["env_parameters"])
+    print(f"{path}: {_describe_seats(about)} of {game}, {path.stat().st_size / 1024:.0f} KB")
     return 0
 
 

@@ -1,13 +1,15 @@
 """`coverset generate`: teammates for an environment."""
 
-import json
+import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
+from coverset.cli.json_output import print_json
 from coverset.cli.options import read_options, with_settings
 from coverset.cli.shared import (
     StopRequest,
@@ -56,6 +58,8 @@ class Generate:
     """Parameters of the environment as NAME=VALUE, values as JSON or plain text."""
     log: tuple[str, ...] = ()
     """Further logs beside metrics.jsonl: tensorboard, wandb."""
+    details: bool = False
+    """Also print what every teammate does."""
     json: bool = False
     """Print one JSON object on standard output and nothing else there."""
 
@@ -91,7 +95,7 @@ def _run(command: Generate, stop: StopRequest) -> int:
         except Stopped as stopped:
             print(f"coverset: {stopped} Repeat the command with --resume.", file=sys.stderr)
             return stop.exit_code
-    show(summaries, as_json=command.json)
+    show(command, summaries)
     return 0
 
 
@@ -112,11 +116,18 @@ def parse(arguments: list[str]) -> Generate:
     )
 
 
-def show(summaries: list[dict[str, Any]], *, as_json: bool) -> None:
-    """Print what was found."""
-    if as_json:
-        print(json.dumps({"runs": summaries}))
+def show(command: Generate, summaries: Sequence[dict[str, Any]]) -> None:
+    """Print what was found, where it is, and what to do next."""
+    if command.json:
+        print_json({"runs": summaries})
         return
-    from coverset.cli.tables import print_summaries
+    from coverset.cli.tables import describe_steps, print_summaries
+    from coverset.pipeline.generate import run_name
 
-    print_summaries(summaries)
+    first = summaries[0]
+    out = command.out or Path("runs") / run_name(first.get("game", command.env), first["method"], first["preset"])
+    print_summaries(summaries, details=command.details)
+    if sentence := describe_steps(command.settings.total_steps, first["env_steps"]):
+        print(sentence)
+    print(f"Teammates: {out}")
+    print(f"Train an agent with them: {shlex.join(['coverset', 'train', str(out)])}")

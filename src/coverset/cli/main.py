@@ -5,12 +5,16 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 
 from coverset.cli.interrupts import leave_on_signals
+from coverset.cli.json_output import reserve_stdout
 from coverset.cli.shared import BAD_INPUT, IN_USE
 
 COMMANDS = {
+    "envs": "list and describe games",
+    "check": "check a game of your own against the contract",
     "generate": "train teammates that cover the conventions of an environment",
     "train": "train an ad hoc agent with generated teammates",
     "evaluate": "measure agents with held-out partners",
@@ -38,6 +42,7 @@ Examples:
 `coverset COMMAND --help` describes a command. Exit codes: 0 done, 1 a part of a study failed, 2 bad input,
 3 in use by another process, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
 """
+HELP = {"-h", "--help"}
 RESUMABLE = ("generate", "train")
 
 HOST_CALL_ERROR = "CpuCallback error"
@@ -55,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
-    if not arguments or arguments[0] in ("-h", "--help"):
+    if not arguments or arguments[0] in HELP:
         print(_format_usage())
         return 0 if arguments else BAD_INPUT
     if arguments[0] == "--version":
@@ -66,9 +71,10 @@ def run(arguments: list[str]) -> int:
     # Exceptions of third-party code in callbacks are reported in one sentence below; JAX would also log a traceback.
     logging.getLogger("jax._src.callback").setLevel(logging.CRITICAL)
     try:
-        with leave_on_signals(_describe_interrupt(arguments[0])):
-            command = _import_command(arguments[0])
-        return command(arguments[1:])
+        with _output(arguments):
+            with leave_on_signals(_describe_interrupt(arguments[0])):
+                command = _import_command(arguments[0])
+            return command(arguments[1:])
     except (ValueError, TypeError, OSError) as error:
         print(f"coverset: {_format_error(error)}", file=sys.stderr)
         return IN_USE if _is_in_use(error) else BAD_INPUT
@@ -80,6 +86,11 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt as interrupt:
         print(f"coverset: {_describe_interrupt(arguments[0])}", file=sys.stderr)
         return 128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)
+
+
+def _output(arguments: list[str]) -> AbstractContextManager[None]:
+    """With --json, standard output is reserved for the one object, from before the command is imported."""
+    return reserve_stdout() if "--json" in arguments and not HELP & set(arguments) else nullcontext()
 
 
 def _describe_interrupt(command: str) -> str:
@@ -111,5 +122,7 @@ def _is_in_use(error: Exception) -> bool:
 def _format_error(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"cannot use {error.filename}: {error.strerror}."
-    words = " ".join(str(error).split())
+    from coverset.cli.wording import in_options
+
+    words = in_options(" ".join(str(error).split()))
     return "".join(letter if letter.isprintable() else "?" for letter in words)  # no terminal escapes from files

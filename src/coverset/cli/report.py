@@ -1,11 +1,11 @@
 """`coverset report`: one page about a study."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
+from coverset.cli.json_output import print_json
 from coverset.cli.options import read_options
 
 DESCRIPTION = """Write one self-contained HTML page about all runs below DIR: robustness curves, final returns with
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     with Console(stderr=True).status("Reading runs and drawing figures"):
         written = report(command.directory, out=command.out)
     if command.json:
-        print(json.dumps(written))
+        print_json(written)
     else:
         figures, data = len(written["figures"]), len(written["data"])
         print(f"Report: {written['page']}, with {figures} figure files and {data} data tables beside it.")

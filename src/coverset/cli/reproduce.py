@@ -1,6 +1,5 @@
 """`coverset reproduce`: the whole study of the paper."""
 
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from coverset.cli.json_output import print_json
 from coverset.cli.options import read_options
 from coverset.cli.shared import (
     FAILED,
@@ -20,6 +20,7 @@ from coverset.cli.shared import (
     parse_seeds,
     stop_on_interrupt,
 )
+from coverset.cli.wording import in_options
 
 if TYPE_CHECKING:
     from coverset.study.engine import StudyEngine
@@ -116,12 +117,12 @@ def _make_engine(command: Reproduce) -> "StudyEngine":
 
 
 def _show_plan(plan: "list[Estimate]", *, as_json: bool) -> None:
-    from coverset.cli.study_progress import format_duration
+    from coverset.cli.tables import format_duration
     from coverset.study.planning import total_seconds
 
     seconds = total_seconds(plan)
     if as_json:
-        print(json.dumps({"units": [row.to_json() for row in plan], "seconds": seconds}))
+        print_json({"units": [row.to_json() for row in plan], "seconds": seconds})
         return
     table = Table(title="remaining units")
     for column in ("unit", "state", "time"):
@@ -137,14 +138,14 @@ def _show_plan(plan: "list[Estimate]", *, as_json: bool) -> None:
 
 def _show(study: "Study", out: Path, *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(study.to_json()))
+        print_json(study.to_json())
     else:
         table = Table(title=f"study in {escape(str(out))}")
         for column in ("unit", "state", "seconds", "why"):
             table.add_column(column, justify="right" if column == "seconds" else "left", overflow="fold")
         for outcome in study.outcomes:
             seconds = "" if outcome.seconds is None else f"{outcome.seconds:.1f}"
-            table.add_row(outcome.name, outcome.state, seconds, escape(outcome.error or ""))
+            table.add_row(outcome.name, outcome.state, seconds, escape(in_options(outcome.error or "")))
         Console().print(table)
         if study.report is not None:
             print(f"Report: {study.report}")

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from coverset.cli.json_output import print_json
 from coverset.cli.options import read_options
 from coverset.runs.storage import write_bytes
 from coverset.solver import (
@@ -92,7 +93,7 @@ def run(command: Solve) -> int:
     if command.out is not None:
         write_bytes(command.out, (json.dumps(answer, indent=2) + "\n").encode())
     if command.json:
-        print(json.dumps(answer))
+        print_json(answer)
     else:
         _show(solution, preferences, Console())
         if played != solution.coverage_set:

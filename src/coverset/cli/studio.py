@@ -1,12 +1,12 @@
 """`coverset studio`: watch runs and play with them in a browser."""
 
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
+from coverset.cli.json_output import print_json
 from coverset.cli.options import TrustOptions, read_options
 from coverset.cli.shared import enable_compilation_cache
 
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
         prepare=enable_compilation_cache,
     )
     if command.json:
-        print(json.dumps({"address": listening.address}), flush=True)
+        print_json({"address": listening.address})
     else:
         print(f"The studio of {command.directory} is at {listening.address} (stop with Ctrl-C).", flush=True)
     if command.open:

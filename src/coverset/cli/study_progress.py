@@ -4,6 +4,8 @@ import sys
 from collections.abc import Callable
 
 from coverset.cli.progress import TrainingProgress
+from coverset.cli.tables import format_duration
+from coverset.cli.wording import in_options
 from coverset.pipeline.loop import Reporter
 from coverset.study.engine import StudyReporter, UnitOutcome, UnitState
 
@@ -30,15 +32,6 @@ class StudyProgress(TrainingProgress, StudyReporter):
         self.unit_bars.pop(outcome.name, self).clear()
         if outcome.state in (UnitState.FAILED, UnitState.IN_USE):
             what = "failed" if outcome.state is UnitState.FAILED else "is in use"
-            print(f"coverset: {outcome.name} {what}: {outcome.error}", file=sys.stderr)
+            print(f"coverset: {outcome.name} {what}: {in_options(str(outcome.error))}", file=sys.stderr)
         elif not self.bar.disable and outcome.seconds is not None:
             self.bar.console.print(f"{outcome.name}: {outcome.state} after {format_duration(outcome.seconds)}")
-
-
-def format_duration(seconds: float | None) -> str:
-    """A duration such as 42 s, 7 min or 3.5 h."""
-    if seconds is None:
-        return "unknown"
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

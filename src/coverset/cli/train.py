@@ -1,25 +1,27 @@
 """`coverset train`: an ad hoc agent for the teammates of a run."""
 
-import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
+from coverset.cli.json_output import print_json
 from coverset.cli.options import TrustOptions, read_options, with_settings
 from coverset.cli.shared import StopRequest, enable_compilation_cache, parse_seeds, peek_option, stop_on_interrupt
 from coverset.presets import resolve_training
 from coverset.settings import TrainSettings
 
 DESCRIPTION = """Train an ad hoc agent with the teammates that `coverset generate` has written to DIR, one per seed.
-The agent of DIR/seed-N goes to DIR/seed-N/LEARNER. Settings below show the defaults of the run's environment.
+The agent of DIR/seed-N goes to DIR/seed-N/NAME; agents of several names stand side by side and are compared by
+`coverset evaluate DIR`. Settings below show the defaults of the run's environment.
 
 Examples:
   coverset train runs/matrix-lbrdiv-fast
   coverset train runs/matrix-lbrdiv-fast --learner plastic --bins 20
-  coverset train runs/matrix-lbrdiv-fast --learner rl2 --network gru
+  coverset train runs/matrix-lbrdiv-fast --learner rl2 --network gru --name rl2-gru
   coverset train runs/reaching-lbrdiv-fast --partners teammates H1 H2 --seeds 0 1
 """
 
@@ -36,6 +38,8 @@ class Train(TrustOptions):
     learner: str = "rl2"
     """Learner: rl2, feedforward (no memory), plastic (best responses and a belief), an installed one, or module:Class;
     its own settings are listed last."""
+    name: str | None = None
+    """Name of the agents and of their directories (default: the learner's)."""
     preset: str = "fast"
     """Where the defaults of the settings come from: fast or paper."""
     seeds: tuple[str, ...] = ()
@@ -71,6 +75,7 @@ def _run(command: Train, stop: StopRequest) -> int:
             summaries = train(
                 command.directory,
                 learner=getattr(command, LEARNER_SETTINGS),
+                name=command.name,
                 settings=command.settings,
                 preset=command.preset,
                 seeds=parse_seeds(command.seeds) or None,
@@ -113,18 +118,23 @@ def _environment(directory: Path) -> str:
     return read_config(first)["env"]
 
 
-def show(command: Train, summaries: list[dict[str, Any]]) -> None:
+def show(command: Train, summaries: Sequence[dict[str, Any]]) -> None:
     """Print where the agents are."""
     if command.json:
-        print(json.dumps({"agents": summaries}))
+        print_json({"agents": summaries})
         return
     from coverset.adhoc.registry import agent_folder
+    from coverset.cli.tables import describe_steps, format_duration
     from coverset.partners import seed_directories
     from coverset.runs.storage import check_fields
 
+    name = command.name or agent_folder(command.learner)
     runs = seed_directories(command.directory, parse_seeds(command.seeds) or None)
     for (seed, run), summary in zip(runs.items(), summaries, strict=True):
-        place = run / agent_folder(command.learner)
+        place = run / name
         check_fields(place / "summary.json", summary, env_steps=int, train_seconds=float)
-        print(f"seed {seed}: {summary['env_steps']:,} steps in {summary['train_seconds']:.0f} s -> {place}")
-    print(f"Measure them with: coverset evaluate {command.directory} --learner {command.learner}")
+        print(f"seed {seed}: {summary['env_steps']:,} steps in {format_duration(summary['train_seconds'])} -> {place}")
+    steps = summaries[0]["env_steps"]
+    if steps and (sentence := describe_steps(command.settings.total_steps, steps)):
+        print(sentence)
+    print(f"Measure them with: coverset evaluate {command.directory} --agents {name}")

@@ -1,6 +1,5 @@
 """`coverset tune`: choose alpha for BRDiv and LIPO."""
 
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from coverset.cli.json_output import print_json
 from coverset.cli.options import read_options
 from coverset.cli.shared import FAILED, enable_compilation_cache, parse_key_values, parse_seeds, stop_on_interrupt
 
@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> int:
         print("coverset: stopped; repeat the command to continue.", file=sys.stderr)
         return stop.exit_code
     if command.json:
-        print(json.dumps(tuning.to_json()))
+        print_json(tuning.to_json())
     else:
         _show(tuning)
     return FAILED if tuning.failed else 0

@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Int
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
 from coverset.policy import Policy
-from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, PyTree
+from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, PyTree, Trajectory
 
 OMIT_DEFAULT: Mapping[str, bool] = {"omit_default": True}
 """Metadata of a parameter that records omit at its default, so that records from before it existed stay the same."""
@@ -121,6 +121,14 @@ class Environment(abc.ABC):
         """
         del state, seat
         return jnp.int32(len(self.conventions))
+
+    def describe(self, trajectory: Trajectory, seat: int) -> str:
+        """A few words on what `seat` did in a whole episode, such as "waits at the left end".
+
+        For games that do not name their conventions. `trajectory` holds host arrays of one episode. Summaries and
+        tables then tell teammates apart by these words, and otherwise by their most telling action and observation.
+        """
+        raise NotImplementedError
 
     def heuristics(self) -> Mapping[str, Policy]:
         """Hand-written policies for all seats but 0 by name, as partners for evaluation.

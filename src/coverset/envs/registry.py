@@ -60,6 +60,15 @@ _BUILT_IN: dict[str, Factory] = {
 }
 
 
+SUMMARIES = {
+    "matrix": "The paper's matrix game: both players choose an action and earn the payoff of a 3 x 3 table.",
+    "weighted-reaching": "Meet on the corners of a grid, where each pair of corners has a payoff of its own.",
+    "rock-paper-scissors": "Rock, paper, scissors: what one player wins, the other loses.",
+    "matching-pennies": "One player wants both actions to match, the other wants them to differ.",
+}
+"""What games are about whose class is more general than their name."""
+
+
 def names() -> list[str]:
     """Return the names that `make` knows: built-in environments, then installed entry points."""
     installed = {entry.name for entry in entry_points(group=ENTRY_POINT_GROUP)}

@@ -68,9 +68,26 @@ def describe_kinds(pair_returns: Float[np.ndarray, "R C"], margin: float) -> dic
     }
 
 
+def join_kind(kind: str, words: str) -> str:
+    """The kind of a teammate and what it does: `kind B: goes left 97%, like teammate 1`."""
+    name, comma, like = kind.partition(",")
+    return f"{name}: {words}{comma}{like}"
+
+
 def _describe_served_kinds(row: Bool[np.ndarray, "C"], by_teammate: list[int], names: dict[int, str]) -> str:
     """List the kinds of which a best response serves every teammate."""
     whole = [
         name for kind, name in names.items() if all(row[j] for j, member in enumerate(by_teammate) if member == kind)
     ]
     return f"serves {', '.join(whole)}" if whole else "serves no kind"
+
+
+def describe_row(returns: Float[np.ndarray, "C"], number: int) -> str:
+    """A row of cross-play in words: `earns 0.97 with teammate 1, 0.1 to 0.2 with others`."""
+    own = min(number, len(returns) - 1)
+    others = np.delete(returns, own)
+    told = f"earns {returns[own]:.3g} with teammate {own + 1}"
+    if not len(others):
+        return told
+    low, high = f"{others.min():.3g}", f"{others.max():.3g}"
+    return f"{told}, {low if low == high else f'{low} to {high}'} with others"

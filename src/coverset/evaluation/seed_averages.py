@@ -27,17 +27,40 @@ class PartnerAverage:
     oracle_exact: bool
     """Whether the oracle's return is exact, rather than a bound."""
     oracle_fraction: float | None
+    reference: float | None
+    """What the best responses of the partner's own seed earn with it."""
+    reference_fraction: float | None
     curve: tuple[float, ...]
     """Mean return by episode of a trial."""
+
+    def fraction(self, kind: str) -> float | None:
+        """The mean return as a fraction of the `oracle` or of the `reference`."""
+        return self.oracle_fraction if kind == "oracle" else self.reference_fraction
 
 
 def average_over_seeds(cells: Sequence[dict[str, Any]]) -> PartnerAverage:
     """Average the results of each seed's agent with one partner, as in `evaluation.json`."""
-    fractions = [fraction for cell in cells if (fraction := cell.get("oracle_fraction")) is not None]
     return PartnerAverage(
         interval=student_interval([cell["mean_return"] for cell in cells]),
         oracle=cells[0].get("oracle"),
         oracle_exact=cells[0].get("oracle_exact") in (True, None),
-        oracle_fraction=fmean(fractions) if fractions else None,
+        oracle_fraction=_mean_known(cells, "oracle_fraction"),
+        reference=_mean_known(cells, "reference"),
+        reference_fraction=_mean_known(cells, "reference_fraction"),
         curve=tuple(map(fmean, zip(*(cell["curve"] for cell in cells), strict=True))),
     )
+
+
+def _mean_known(cells: Sequence[dict[str, Any]], field: str) -> float | None:
+    known = [value for cell in cells if (value := cell.get(field)) is not None]
+    return fmean(known) if known else None
+
+
+def describe_spread(values: Sequence[float]) -> str:
+    """How far seeds differ: their 95% interval. Two seeds are both shown, since Student's interval of two is absurd."""
+    if len(values) == 1:
+        return "one seed"
+    if len(values) == 2:
+        return f"two seeds: {min(values):.3g}, {max(values):.3g}"
+    interval = student_interval(values)
+    return f"{interval.low:.3g} to {interval.high:.3g}"

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from coverset.envs.base import Environment
+from coverset.evaluation.behaviour import describe_teammates
 from coverset.evaluation.conventions import convention_shares, describe_conventions
 from coverset.evaluation.cross_play import (
     constraint_gaps,
@@ -16,7 +17,7 @@ from coverset.evaluation.cross_play import (
     limit_trials,
     mean_seat_returns,
 )
-from coverset.evaluation.kinds import describe_kinds
+from coverset.evaluation.kinds import assign_kinds, describe_kinds, describe_row, join_kind
 from coverset.evaluation.mixed_play import measure_mixed_teams
 from coverset.policies.population import Population
 from coverset.policies.stacked import count_members
@@ -26,6 +27,8 @@ from coverset.types import PRNGKey
 TRIALS = 512
 MIXED_STREAM = 7
 """Folded into the key for mixed teams: all other measurements draw the same numbers with and without them."""
+BEHAVIOUR_STREAM = 1
+"""Folded into the key, so that describing teammates draws what nothing else draws."""
 
 
 def measure_population(
@@ -65,7 +68,7 @@ def measure_population(
         **(
             describe_conventions(environment, *shares)
             if environment.conventions
-            else describe_kinds(pair_returns, margin)
+            else _describe_unnamed(swapped_key, environment, population, returns.mean(axis=-1), pair_returns, margin)
         ),
         "episodes_per_pair": trials,
         "cross_play": round_floats(returns.mean(axis=-1)),
@@ -84,6 +87,25 @@ def measure_population(
             if mixed_teams
             else {}
         ),
+    }
+
+
+def _describe_unnamed(
+    key: PRNGKey,
+    environment: Environment,
+    population: Population,
+    returns: Float[np.ndarray, "R C"],
+    discounted: Float[np.ndarray, "R C"],
+    margin: float,
+) -> dict[str, Any]:
+    """Kinds of teammates, what each teammate does, and what each best response earns."""
+    found = describe_kinds(discounted, margin)
+    kinds = assign_kinds(discounted, margin)
+    words = describe_teammates(jax.random.fold_in(key, BEHAVIOUR_STREAM), environment, population, kinds)
+    served = found["best_response_conventions"]
+    return found | {
+        "conventions": [join_kind(kind, told) for kind, told in zip(found["conventions"], words, strict=True)],
+        "best_response_conventions": [f"{serves}; {describe_row(returns[i], i)}" for i, serves in enumerate(served)],
     }
 
 

@@ -55,7 +55,7 @@ def certify_runs(
 def _read(path: Path) -> GenerationRun:
     """Read one run, and refuse one that is unfinished or damaged."""
     if RunDirectory(path).summary() is None:
-        raise ValueError(f"{path} is not finished: go on with `coverset generate --resume` first.")
+        raise ValueError(f"{path} is not finished: go on with `generate(..., resume=True)` first.")
     run = read_run(path)
     config = RunDirectory(path).config_path
     check_fields(config, run.config, settings=dict)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -16,14 +16,19 @@ from coverset.evaluation.robustness import EPISODES
 from coverset.evaluation.statistics import Interval, student_interval
 from coverset.partners import ROLES, Game, Group, Saved, check_is_no_path, find_group, read_saved
 from coverset.pipeline.generate import LARGEST_SEED
+from coverset.pipeline.results import html_table, showable
 from coverset.policies.stacked import count_members
+from coverset.runs.game_names import game_title
 from coverset.runs.storage import round_floats
 from coverset.runs.trust import check_record, is_trusted
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TRIALS = 128
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CrossPlay:
     """Mean returns of every policy of one side with every policy of the other."""
 
@@ -35,6 +40,8 @@ class CrossPlay:
     seat_returns: list | None = None
     """Mean return of every seat, [P, Q, seats]; None where all share one reward."""
     num_seats: int = 2
+    game: str = ""
+    """A short name of the environment, for people."""
 
     @property
     def means(self) -> Float[np.ndarray, "P Q"]:
@@ -44,6 +51,25 @@ class CrossPlay:
     def interval(self, row: int, column: int) -> Interval:
         """95% interval of one mean. Episodes of a trial share memories, so trials are the unit."""
         return student_interval(self.returns[row, column].mean(axis=-1).tolist())
+
+    def __repr__(self) -> str:
+        lines = [f"{name}: {_list_returns(row)}" for name, row in zip(self.first.titles, self.means, strict=True)]
+        return "\n".join([f"<CrossPlay of {self.game}: with {', '.join(self.second.titles)}", *lines]) + ">"
+
+    def _repr_html_(self) -> str:
+        rows = [(name, *_format_returns(row)) for name, row in zip(self.first.titles, self.means, strict=True)]
+        return html_table(("", *self.second.titles), rows)
+
+    def plot(self) -> "Figure":
+        """A heat map of the mean returns."""
+        from coverset.reports.figures import returns_figure
+
+        # The last parts of a path identify it; the whole path would leave no room for the matrix.
+        first, second = ("/".join(Path(side.source).parts[-3:]) for side in (self.first, self.second))
+        others = "seat 1" if self.num_seats == 2 else f"seats 1 to {self.num_seats - 1}"
+        labels = (f"seat 0: {first}", f"{others}: {second}")
+        names = {"rows": self.first.titles, "columns": self.second.titles}
+        return showable(returns_figure(self.means, **names, labels=labels, title=f"{self.game}: mean return"))
 
     def to_json(self) -> dict[str, Any]:
         """Rows are the policies of seat 0, columns those of all other seats; ends of intervals are null for a single
@@ -62,6 +88,14 @@ class CrossPlay:
             "high": [[cell["high"] for cell in row] for row in intervals],
             "seat_returns": self.seat_returns,
         }
+
+
+def _format_returns(returns: Float[np.ndarray, "Q"]) -> list[str]:
+    return [f"{value:.3g}" for value in returns]
+
+
+def _list_returns(returns: Float[np.ndarray, "Q"]) -> str:
+    return ", ".join(_format_returns(returns))
 
 
 def crossplay(
@@ -105,7 +139,9 @@ def crossplay(
         trials = limit_trials(TRIALS, episodes * game.environment.horizon, pairs=pairs)
     played = cross_play(jax.random.key(seed), game.environment, *policies, trials=trials, episodes=episodes)
     returns, by_seat = np.asarray(played.returns, np.float64), mean_seat_returns(game.environment, played)
-    return CrossPlay(game.known_as["env"], groups[0], groups[1], returns, by_seat, game.environment.num_seats)
+    known = game.known_as
+    title, seats = game_title(known["env"], known["env_parameters"]), game.environment.num_seats
+    return CrossPlay(known["env"], groups[0], groups[1], returns, by_seat, seats, title)
 
 
 def _read_path(name: str) -> Saved | None:
@@ -125,7 +161,7 @@ def _find_game(env: str | None, parameters: dict[str, Any], names: Sequence[str]
         return Game(registry.make(env, **parameters), {"env": env, "env_parameters": parameters})
     origins = [saved for name in names if (saved := _read_path(name)) is not None]
     if not origins:
-        raise ValueError("env must be given where neither side is a path, such as --env matrix.")
+        raise ValueError("env must be given where neither side is a path, such as `env='matrix'`.")
     for origin in origins:
         check_record(str(origin.file), origin.about)
     chosen = next((origin for origin in origins if is_trusted(origin.about)), origins[0])

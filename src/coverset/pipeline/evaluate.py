@@ -7,28 +7,20 @@ from typing import Any
 import jax
 
 from coverset.adhoc.learner import Learner
-from coverset.adhoc.registry import agent_folder, learner_class, learner_name
+from coverset.adhoc.registry import learner_name
 from coverset.envs.base import Environment
 from coverset.envs.extensions import best_response, heuristics
 from coverset.envs.oracle import Oracle
-from coverset.envs.seats import partner_seat
 from coverset.evaluation.cross_play import limit_episodes, limit_trials
 from coverset.evaluation.robustness import EPISODES, count_mixed_teams, evaluate_agent
-from coverset.partners import (
-    AGENT_FILE,
-    HEURISTICS,
-    OTHER_SEEDS,
-    GenerationRun,
-    find_partner,
-    load_agent_for,
-    other_seeds,
-    read_run,
-    seed_directories,
-)
-from coverset.policies.stacked import count_members, take_member
-from coverset.policies.third_party import checked_heuristics
+from coverset.partners import AGENT_FILE, GenerationRun, load_agent_for, read_run, seed_directories
+from coverset.pipeline.agents import find_agents
+from coverset.pipeline.held_out import add_references, find_held_out
+from coverset.pipeline.loop import Reporter
+from coverset.pipeline.progress import show_progress
+from coverset.pipeline.results import Evaluation, Evaluations
 from coverset.policy import Policy
-from coverset.runs.directory import AgentDirectory
+from coverset.runs.game_names import game_title
 from coverset.runs.storage import write_json
 from coverset.runs.trust import note_named
 
@@ -41,19 +33,23 @@ HELD_OUT_STREAM = 3
 def evaluate(
     directory: str | Path,
     *,
-    learner: str | Learner = "rl2",
+    agents: Sequence[str] = (),
+    learner: str | Learner | None = None,
     seeds: Sequence[int] | None = None,
     partners: Sequence[str] = (),
     trials: int | None = None,
     episodes: int | None = None,
     mixed_teams: bool = True,
     rotate_seats: bool = False,
-) -> list[dict[str, Any]]:
-    """Play every agent of a run with partners it has never met.
+    reporter: Reporter | None = None,
+    progress: bool = True,
+) -> Evaluations:
+    """Play the agents of a run with partners they have never met.
 
     Args:
       directory: a generation run whose agents `train` has written.
-      learner: whose agents, by name or as `module:Class`, or a `Learner` itself.
+      agents: names of agents; all that `train` has finished if neither these nor a learner are given.
+      learner: whose agents, under any name: a learner by name or as `module:Class`, or a `Learner` itself.
       seeds: which seeds; all if not given.
       partners: names as for `train`; if not given, the environment's heuristics, or the teammates that the other seeds
         of the run have found, where it has no heuristics.
@@ -61,38 +57,59 @@ def evaluate(
       episodes: episodes of a trial; 20 if not given, and fewer where one of them is very long.
       mixed_teams: whether, in games of three or more players, the agents also play with teams of different partners.
       rotate_seats: whether agents take another seat in each trial, in games whose seats are alike.
+      reporter: how to follow the work, instead of `progress`; it is told which seeds lack an agent that others have.
+      progress: whether to show progress in a terminal or notebook.
     Returns:
-      One record per seed, as in `evaluation.json`, with mean return, oracle fraction, and the same for every partner;
-      those with mixed teams are under `mixed_teams`.
+      One record per agent and seed, as in `evaluation.json`, with mean return, oracle fraction, and the same for every
+      partner, with a `title` that says who it is. Teammates of a run have as `reference` what the best responses of
+      their own seed earn with them. Results with mixed teams are under `mixed_teams`.
     """
-    name = learner if isinstance(learner, str) else learner_name(learner)
-    note_named(*([name] if ":" in name else []))
-    records = []
-    for seed, path in seed_directories(Path(directory), seeds).items():
-        run = read_run(path)
-        agent = path / agent_folder(name) / AGENT_FILE
-        if not agent.is_file():
-            raise ValueError(f"{path} has no agent '{name}': {_remedy(name, directory, agent.parent)}")
-        policy, about = load_agent_for(agent, run.environment, run.config)
-        seat = about["seat"]
-        held_out = _held_out(run, partners, seat=partner_seat(run.environment, seat))
-        length = default_episodes(run.environment) if episodes is None else episodes
-        record = evaluate_agent(
-            jax.random.fold_in(jax.random.key(seed), HELD_OUT_STREAM),
-            run.environment,
-            policy,
-            seat=seat,
-            partners=held_out,
-            oracles=_oracles(run, held_out, seat),
-            trials=default_trials(run.environment, length, len(held_out)) if trials is None else trials,
-            episodes=length,
-            mixed_teams=mixed_teams,
-            rotate_seats=rotate_seats,
-        )
-        found = {"seed": seed, "env": about["env"], "method": run.config["method"], "learner": name}
-        records.append(found | record.to_json())
-        write_json(agent.with_name(EVALUATION_FILE), records[-1])
+    whose = learner_name(learner) if isinstance(learner, Learner) else learner
+    note_named(*([whose] if whose and ":" in whose else []))
+    paths = seed_directories(Path(directory), seeds)
+    runs = {seed: read_run(path) for seed, path in paths.items()}
+    options = {"trials": trials, "episodes": episodes, "mixed_teams": mixed_teams, "rotate_seats": rotate_seats}
+    records = Evaluations()
+    with show_progress(reporter, progress=progress) as shown:
+        found = find_agents(directory, paths, names=agents, learner=whose, warn=shown.warn)
+        for name, by_seed in found.items():
+            for seed, place in by_seed.items():
+                shown.work(f"{name} of seed {seed} plays with held-out partners")
+                records.append(Evaluation(_evaluate_one(runs[seed], place, seed, partners, **options), path=place))
+                write_json(place / EVALUATION_FILE, records[-1])
     return records
+
+
+def _evaluate_one(
+    run: GenerationRun,
+    place: Path,
+    seed: int,
+    partners: Sequence[str],
+    *,
+    trials: int | None,
+    episodes: int | None,
+    **options: bool,
+) -> dict[str, Any]:
+    """The record of one agent."""
+    policy, about = load_agent_for(place / AGENT_FILE, run.environment, run.config)
+    seat = about["seat"]
+    held_out = find_held_out(run, partners, agent_seat=seat)
+    policies = {name: partner.policy for name, partner in held_out.items()}
+    length = default_episodes(run.environment) if episodes is None else episodes
+    record = evaluate_agent(
+        jax.random.fold_in(jax.random.key(seed), HELD_OUT_STREAM),
+        run.environment,
+        policy,
+        seat=seat,
+        partners=policies,
+        oracles=_oracles(run, policies, seat),
+        trials=default_trials(run.environment, length, len(held_out)) if trials is None else trials,
+        episodes=length,
+        **options,
+    )
+    made_by = {"method": run.config["method"], "learner": about["learner"], "agent": place.name}
+    game = game_title(about["env"], about["env_parameters"])
+    return {"seed": seed, "env": about["env"], "game": game, **made_by, **add_references(record.to_json(), held_out)}
 
 
 def default_episodes(environment: Environment) -> int:
@@ -111,43 +128,3 @@ def _oracles(run: GenerationRun, held_out: Mapping[str, Policy], seat: int) -> d
     known = heuristics(run.environment)
     found = {name: best_response(run.environment, known[name], seat) for name in held_out if name in known}
     return {name: oracle for name, oracle in found.items() if oracle is not None}
-
-
-def _remedy(learner: str, directory: str | Path, place: Path) -> str:
-    try:
-        learner_class(learner)
-    except ValueError as error:
-        return str(error)
-    resume = " --resume" if AgentDirectory(place).config_path.is_file() else ""
-    return f"make it with `coverset train {directory} --learner {learner}{resume}`."
-
-
-def _held_out(run: GenerationRun, names: Sequence[str], *, seat: int) -> dict[str, Policy]:
-    """The partners that are named, or else the environment's heuristics, or else those of other seeds."""
-    known = checked_heuristics(run.environment)
-    if not names and not known and not other_seeds(run.path):
-        raise ValueError(
-            f"'{run.config['env']}' has no heuristics to evaluate with: generate more seeds into {run.path.parent}, or "
-            "name partners with --partners, such as the path of another run."
-        )
-    named: dict[str, Policy] = {}
-    for name in names or (HEURISTICS if known else OTHER_SEEDS,):
-        if name == HEURISTICS and known:
-            named |= known
-        elif name in known:
-            named[name] = known[name]
-        else:
-            named |= _one_by_one(run, name, seat=seat)
-    return named
-
-
-def _one_by_one(run: GenerationRun, name: str, *, seat: int) -> dict[str, Policy]:
-    """Partners of one name, each alone."""
-    stacked = find_partner(run, name, seat=seat)
-    titles = partner_titles(name, count_members(stacked))
-    return {title: take_member(stacked, index) for index, title in enumerate(titles)}
-
-
-def partner_titles(name: str, count: int) -> list[str]:
-    """What the partners of one name are called: members of a population by its name and their number."""
-    return [name] if count == 1 else [f"{name} {member + 1}" for member in range(count)]

@@ -3,7 +3,8 @@
 The numerical part is `teammates.trainer`; this file owns the clock, the files and the order of things.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +23,7 @@ from coverset.envs.seats import describe_seats
 from coverset.evaluation.conventions import coverage_set
 from coverset.evaluation.summary import measure_population
 from coverset.loggers.base import find_loggers
+from coverset.pipeline.clock import describe_cost
 from coverset.pipeline.loop import (
     CHECKPOINT_SECONDS,
     RUNS_LONG,
@@ -33,11 +35,14 @@ from coverset.pipeline.loop import (
     trouble,
     unstack_state,
 )
+from coverset.pipeline.progress import show_progress
+from coverset.pipeline.results import RunResult, Runs
 from coverset.policies.population import save_population
 from coverset.policies.stacked import count_members
 from coverset.presets import resolve_generation
 from coverset.reports.records import check_run_row, read_run_summary
 from coverset.runs.directory import RunDirectory, count_threads, versions
+from coverset.runs.game_names import game_title
 from coverset.runs.storage import write_json
 from coverset.runs.trust import foreign_names, is_unsigned, key_path, note_named, sign_record
 from coverset.settings import GenerateSettings
@@ -69,6 +74,11 @@ class Plan:
     def method(self) -> str:
         """Name of the method."""
         return method_name(self.method_settings)
+
+    @property
+    def title(self) -> str:
+        """A short name of the game, for people."""
+        return game_title(self.environment_name, self.env_parameters)
 
     @property
     def trainer(self) -> Trainer:
@@ -133,8 +143,9 @@ def generate(
     reporter: Reporter | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     logs: Sequence[str] = (),
+    progress: bool = True,
     **overrides: Any,
-) -> list[dict[str, Any]]:
+) -> Runs:
     """Train K pairs of best responses and teammates for every seed.
 
     Args:
@@ -146,12 +157,13 @@ def generate(
       resume: go on with runs that were stopped or killed, and skip those that are done.
       env_parameters: parameters of the environment, where it is given by name.
       settings: shared settings in place of the preset's.
-      reporter: how to follow the run.
+      reporter: how to follow the run, instead of `progress`.
       checkpoint_seconds: training time between two checkpoints; has no influence on the result.
       logs: further logs beside `metrics.jsonl`: `tensorboard`, `wandb`; no influence on the result either.
+      progress: whether to show progress in a terminal or notebook.
       **overrides: single fields of `GenerateSettings` and of the method that replace the preset's.
     Returns:
-      The content of `summary.json` of every seed, in the order of `seeds`.
+      The content of `summary.json` of every seed, in the order of `seeds`, as a list that can be shown and drawn.
     """
     plan = make_plan(
         environment, method=method, preset=preset, env_parameters=env_parameters, settings=settings, **overrides
@@ -164,19 +176,19 @@ def generate(
     root = Path(out) if out is not None else default_directory(plan)
     _check_root(root, plan)
     directories = {seed: RunDirectory(root / f"seed-{seed}") for seed in seeds}
-    reporter = reporter or Reporter()
-    claim(directories, plan.config, reporter, resume=resume, together=plan.settings.parallel_seeds)
-    if is_unsigned(plan.config(seeds[0])):
-        reporter.warn(f"No key can be kept in {key_path().parent}: commands that read these runs will need --trust.")
-    train_seeds(
-        lambda group: GenerationJob(plan, group),
-        directories,
-        reporter,
-        together=plan.settings.parallel_seeds,
-        checkpoint_seconds=checkpoint_seconds,
-        logs=loggers,
-    )
-    return [read_run_summary(directories[seed]) for seed in seeds]
+    with show_progress(reporter, progress=progress) as shown:
+        claim(directories, plan.config, shown, resume=resume, together=plan.settings.parallel_seeds)
+        if is_unsigned(plan.config(seeds[0])):
+            shown.warn(f"No key can be kept in {key_path().parent}: commands that read these runs will need --trust.")
+        train_seeds(
+            lambda group: GenerationJob(plan, group),
+            directories,
+            shown,
+            together=plan.settings.parallel_seeds,
+            checkpoint_seconds=checkpoint_seconds,
+            logs=loggers,
+        )
+    return Runs(RunResult(read_run_summary(directories[seed]), path=directories[seed].path) for seed in seeds)
 
 
 def check_seeds(seeds: Sequence[int]) -> None:
@@ -190,7 +202,7 @@ def _check_root(root: Path, plan: Plan) -> None:
     if root.exists() and not root.is_dir():
         raise ValueError(f"out must be a directory, but {root} is a file.")
     if RunDirectory(root).config_path.exists():
-        raise ValueError(f"out must not be a run itself, but {root} has a config.json: choose another --out.")
+        raise ValueError(f"out must not be a run itself, but {root} has a config.json: choose another `out`.")
     for path in sorted(root.glob("seed-*")):
         seed, run = path.name.removeprefix("seed-"), RunDirectory(path)
         if seed.isdecimal() and run.config_path.is_file():
@@ -199,12 +211,12 @@ def _check_root(root: Path, plan: Plan) -> None:
 
 def default_directory(plan: Plan) -> Path:
     """Where runs go if nobody says."""
-    return Path("runs") / run_name(plan.environment_name, plan.method, plan.preset)
+    return Path("runs") / run_name(plan.environment_name, plan.method, plan.preset, plan.env_parameters)
 
 
-def run_name(environment_name: str, method: str, preset: str) -> str:
-    """Name of the directory of all seeds."""
-    return f"{environment_name}-{method}-{preset}".replace(":", "-")
+def run_name(environment_name: str, method: str, preset: str, parameters: Mapping[str, Any] | None = None) -> str:
+    """Name of the directory of all seeds, such as `overcooked-cramped_room-lbrdiv-fast`."""
+    return re.sub("[^A-Za-z0-9_.]+", "-", f"{game_title(environment_name, parameters)}-{method}-{preset}")
 
 
 @lru_cache(maxsize=8)
@@ -222,7 +234,7 @@ class GenerationJob(Job):
     def __init__(self, plan: Plan, seeds: tuple[int, ...]) -> None:
         self.plan = plan
         self.seeds = seeds
-        self.title = f"{plan.environment_name} {plan.method}"
+        self.title = f"{plan.title} {plan.method}"
         self.trainer = plan.trainer
         self.num_chunks = self.trainer.schedule.num_chunks
         self.steps_per_chunk = self.trainer.schedule.steps_per_chunk
@@ -285,13 +297,12 @@ class GenerationJob(Job):
         env_steps = int(state.update) * self.trainer.schedule.steps_per_update
         summary = {
             "env": plan.environment_name,
+            "game": plan.title,
             "method": plan.method,
             "preset": plan.preset,
             "seed": seed,
             "population_size": count_members(population.teammates),
-            "env_steps": env_steps,
-            "train_seconds": round(seconds, 3),
-            "steps_per_second": round(env_steps / seconds) if seconds else None,
+            **describe_cost(directory, env_steps, seconds),
             **measure_population(
                 key,
                 plan.environment,

@@ -5,7 +5,6 @@ newest checkpoint that all its seeds have whole, its log is cut back to that poi
 """
 
 import abc
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,8 +17,9 @@ import numpy as np
 from coverset.envs.base import Environment
 from coverset.envs.registry import parameters_of
 from coverset.loggers.base import MetricsLogger
+from coverset.pipeline.clock import Clock
 from coverset.runs.directory import GROUP, RunDirectory, remove_created, to_tensors
-from coverset.runs.storage import DamagedFile, check_fields, read_json, write_json
+from coverset.runs.storage import DamagedFile, check_fields
 from coverset.types import PyTree
 
 CHECKPOINT_SECONDS = 5.0
@@ -45,6 +45,9 @@ class Reporter:
 
     def chunk(self, env_steps: int, status: str) -> None:
         """Another chunk of updates is done; `status` says in a few words how it goes."""
+
+    def work(self, words: str) -> None:
+        """Work that counts no steps begins, such as measuring what was trained."""
 
     def warn(self, sentence: str) -> None:
         """Something is amiss but can be dealt with."""
@@ -186,6 +189,7 @@ def train_seeds(
             for seed, state in zip(chosen, states, strict=True):
                 _check_stop(reporter, {seed: chosen[seed]})
                 chosen[seed].check_exists()
+                reporter.work(f"{job.title} seed {seed}: measuring and writing results")
                 job.finish(seed, chosen[seed], state, seconds)
 
 
@@ -224,12 +228,14 @@ def _check_at_hand(directory: RunDirectory, group: tuple[int, ...], noted: dict[
     """Raise unless all seeds of a group are named, and none has been begun otherwise: its program has that size."""
     named = " ".join(map(str, group))
     if not set(group) <= set(noted):
-        raise ValueError(f"{directory.path} trains in one program with other seeds: resume it with --seeds {named}.")
+        raise ValueError(
+            f"{directory.path} trains in one program with other seeds: resume it with `seeds={list(group)}`."
+        )
     for seed in group:
         if noted[seed] not in (None, group):
             raise ValueError(
                 f"{directory.path} was begun in one program with seeds {named}, but seed {seed} was begun otherwise: "
-                "choose another --out."
+                f"choose another `{directory.chosen_by}`."
             )
 
 
@@ -246,7 +252,7 @@ def run_job(
     checkpoint_seconds: float,
     logs: Sequence[Callable[[], MetricsLogger]] = (),
 ) -> tuple[list[PyTree], float]:
-    """Train to the end. Returns the state of every seed, and seconds per seed.
+    """Train to the end. Returns the state of every seed, and the seconds that all of them together have taken.
 
     Args:
       directories: of the seeds that are not done.
@@ -258,10 +264,10 @@ def run_job(
       TrainingDiverged: a report is not finite.
     """
     seeds = tuple(directories)
+    timings = [directory.path / "timing.json" for directory in directories.values()]
+    clock = Clock(timings, checkpoint_seconds, reporter.warn)  # starting, too, is waited for
     done, state = _restore(job, directories, group, reporter)
     reporter.start(job.title, seeds, done * job.steps_per_chunk, job.num_chunks * job.steps_per_chunk)
-    timings = [directory.path / "timing.json" for directory in directories.values()]
-    clock = Clock(timings, checkpoint_seconds, reporter.warn)
     rows: dict[int, dict[str, Any]] = {}
     over = job.over(state)
     with _opened(directories, logs) as write:
@@ -284,7 +290,7 @@ def run_job(
                 clock.save()
             if stopping and not last:
                 raise Stopped(f"Stopped after {steps:,} steps; the run can be resumed.")
-    return unstack_state(state, len(seeds)), clock.noted / len(group)
+    return unstack_state(state, len(seeds)), clock.noted
 
 
 @contextmanager
@@ -376,7 +382,7 @@ def _check_finite(
         if found := job.trouble(reports[seed]):
             raise TrainingDiverged(
                 f"Training of seed {seed} diverged before step {row['env_steps']:,}: {found}; a new try needs "
-                f"another --out, or {directories[seed].path} removed."
+                f"another `{directories[seed].chosen_by}`, or {directories[seed].path} removed."
             )
 
 
@@ -407,44 +413,3 @@ def _huge_parameter(environment: Environment) -> str | None:
         if largest >= limit:
             return f"{name} of up to {largest:g}"
     return None
-
-
-class Clock:
-    """Training time over all sessions of a group, kept in files of its own: the log must not depend on it."""
-
-    def __init__(self, paths: Sequence[Path], checkpoint_seconds: float, warn: Callable[[str], None]) -> None:
-        self.paths = paths
-        self.checkpoint_seconds = checkpoint_seconds
-        self.noted = max(_seconds_noted(path, warn) for path in paths)
-        """Time spent up to the last checkpoint, this session's or an earlier one's."""
-        self.saved = time.monotonic()
-
-    def elapsed(self) -> float:
-        """Time since the last checkpoint; none where the clock was set back."""
-        return max(0.0, time.monotonic() - self.saved)
-
-    def checkpoint_due(self) -> bool:
-        """Whether the last checkpoint is long enough ago, or nobody knows for how long."""
-        return self.elapsed() > self.checkpoint_seconds or time.monotonic() < self.saved
-
-    def save(self) -> None:
-        """Note the time of a checkpoint."""
-        self.noted += self.elapsed()
-        self.saved = time.monotonic()
-        for path in self.paths:
-            write_json(path, {"train_seconds": self.noted})
-
-
-def _seconds_noted(path: Path, warn: Callable[[str], None]) -> float:
-    """Seconds spent before; a damaged file is no reason to stop, as results do not depend on it."""
-    if not path.is_file():
-        return 0.0
-    try:
-        content = read_json(path)
-    except DamagedFile:
-        content = None
-    seconds = content.get("train_seconds") if isinstance(content, dict) else None
-    if isinstance(seconds, int | float) and 0 <= seconds < float("inf"):
-        return float(seconds)
-    warn(f"{path} is damaged: it must hold train_seconds, a number. Its time is counted from 0.")
-    return 0.0

@@ -1,9 +1,10 @@
 """Ad hoc agent training as a whole: from a directory of generated teammates to trained agents, resumable.
 
 The numerical part is `adhoc.trainer`; this file finds the partners, and owns the files and the order of things. The
-agent trained with the teammates of `DIR/seed-N` lives in `DIR/seed-N/LEARNER`.
+agent trained with the teammates of `DIR/seed-N` lives in `DIR/seed-N/NAME`; its name is that of the learner by default.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -17,14 +18,16 @@ from jax.stages import Wrapped
 
 from coverset.adhoc.learner import AgentSpec, FittedLearner, Learner, OnPolicyLearner, World, agent_spec
 from coverset.adhoc.pool import PartnerPool
-from coverset.adhoc.registry import agent_folder, allow_learner, learner_name, learner_settings
+from coverset.adhoc.registry import agent_folder, allow_learner, check_agent_name, learner_name, learner_settings
 from coverset.adhoc.saved import save_agent
 from coverset.adhoc.trainer import AgentMetrics, AgentState, AgentTrainer, training_schedule
 from coverset.envs.base import Environment
+from coverset.envs.registry import parameters_of
 from coverset.envs.seats import check_ego_seat, describe_seats, partner_seat
 from coverset.evaluation.cross_play import cross_play, limit_episodes, limit_trials
 from coverset.loggers.base import find_loggers
 from coverset.partners import AGENT_FILE, GenerationRun, find_partners, read_run, seed_directories
+from coverset.pipeline.clock import describe_cost
 from coverset.pipeline.loop import (
     CHECKPOINT_SECONDS,
     RUNS_LONG,
@@ -36,12 +39,15 @@ from coverset.pipeline.loop import (
     train_seeds,
     trouble,
 )
+from coverset.pipeline.progress import show_progress
+from coverset.pipeline.results import AgentResult, TrainedAgents
 from coverset.policies.population import Population
 from coverset.policies.stacked import group_alike, stack
 from coverset.policies.third_party import checked_heuristics
 from coverset.policy import Policy
 from coverset.presets import resolve_training
 from coverset.runs.directory import AgentDirectory, RunDirectory, count_threads, versions
+from coverset.runs.game_names import game_title
 from coverset.runs.storage import check_fields, round_floats, write_json
 from coverset.runs.trust import sign_record
 from coverset.settings import TrainSettings
@@ -77,11 +83,18 @@ class AgentPlan:
     settings: TrainSettings
     seat: int = 0
     partners: tuple[str, ...] = ("teammates",)
+    name: str | None = None
+    """Of the agent; by default that of the learner."""
 
     @property
     def learner_name(self) -> str:
         """The learner by name."""
         return learner_name(self.learner)
+
+    @property
+    def agent_name(self) -> str:
+        """The agent's name, which is that of its directory."""
+        return agent_folder(self.learner_name) if self.name is None else check_agent_name(self.name)
 
     def spec(self, population: Population | None = None) -> AgentSpec:
         """What the agent is built from; some learners need the population for it."""
@@ -112,6 +125,7 @@ def train(
     directory: str | Path,
     *,
     learner: str | Learner = "rl2",
+    name: str | None = None,
     preset: str = "fast",
     settings: TrainSettings | None = None,
     seeds: Sequence[int] | None = None,
@@ -121,14 +135,16 @@ def train(
     reporter: Reporter | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     logs: Sequence[str] = (),
+    progress: bool = True,
     **overrides: Any,
-) -> list[dict[str, Any]]:
+) -> TrainedAgents:
     """Train an ad hoc agent with the teammates of every seed of a generation run.
 
     Args:
       directory: what `generate` has written.
       learner: `rl2`, `feedforward` (no memory), `plastic` (a library of best responses and a belief; no training),
         `module:Class`, or a `Learner` itself.
+      name: name of the agents, so that several of one learner can stand side by side; the learner's if not given.
       preset: `fast` or `paper`, where the settings come from.
       settings: all settings that learners share, instead of the preset's.
       seeds: which seeds of the run; all of them if not given.
@@ -136,13 +152,14 @@ def train(
         and agents, or `module:function`; see `partners.find_partner`.
       seat: where the agent sits; partners take all other seats.
       resume: go on with agents whose training was stopped or killed, and skip those that are done.
-      reporter: how to follow the training.
+      reporter: how to follow the training, instead of `progress`.
       checkpoint_seconds: time between two checkpoints.
       logs: further logs beside `metrics.jsonl`: `tensorboard`, `wandb`; no influence on the result either.
+      progress: whether to show progress in a terminal or notebook.
       **overrides: fields of `TrainSettings`, or of the learner, that replace those of the preset, of `settings` or of
         `learner`.
     Returns:
-      The content of the agents' `summary.json`, in the order of the seeds.
+      The content of the agents' `summary.json`, in the order of the seeds, as a list that can be shown.
     """
     loggers = find_loggers(logs)
     runs = {seed: read_run(path) for seed, path in seed_directories(Path(directory), seeds).items()}
@@ -151,34 +168,33 @@ def train(
     env = first.config["env"]
     shared, chosen = resolve_training(env, learner, preset, settings, **overrides)
     allow_learner(chosen)
-    plan = AgentPlan(env, first.environment, chosen, preset, shared, seat, tuple(partners))
-    agents: dict[int, RunDirectory] = {
-        seed: AgentDirectory(run.path / agent_folder(plan.learner_name)) for seed, run in runs.items()
-    }
+    plan = AgentPlan(env, first.environment, chosen, preset, shared, seat, tuple(partners), name)
+    agents: dict[int, RunDirectory] = {seed: AgentDirectory(run.path / plan.agent_name) for seed, run in runs.items()}
     pools = {
         seed: find_partners(run, tuple(partners), seat=partner_seat(first.environment, seat))
         for seed, run in runs.items()
     }
     specs = {seed: plan.spec(run.population) for seed, run in runs.items()}
     _check_alike(runs, pools, specs)
-    reporter = reporter or Reporter()
     together = 1 if isinstance(chosen, FittedLearner) else shared.parallel_seeds
-    claim(agents, lambda seed: plan.config(seed, runs[seed].config), reporter, resume=resume, together=together)
-    if isinstance(chosen, FittedLearner):
-        worlds = {
-            seed: World(run.environment, run.population, pools[seed], seat, specs[seed]) for seed, run in runs.items()
-        }
-        _fit_agents(plan, chosen, worlds, agents, reporter)
-        return [agents[seed].summary() or {} for seed in runs]
-    train_seeds(
-        lambda group: AgentJob(plan, group, [pools[seed] for seed in group], specs[group[0]]),
-        agents,
-        reporter,
-        together=together,
-        checkpoint_seconds=checkpoint_seconds,
-        logs=loggers,
-    )
-    return [agents[seed].summary() or {} for seed in runs]
+    with show_progress(reporter, progress=progress) as shown:
+        claim(agents, lambda seed: plan.config(seed, runs[seed].config), shown, resume=resume, together=together)
+        if isinstance(chosen, FittedLearner):
+            worlds = {
+                seed: World(run.environment, run.population, pools[seed], seat, specs[seed])
+                for seed, run in runs.items()
+            }
+            _fit_agents(plan, chosen, worlds, agents, shown)
+        else:
+            train_seeds(
+                lambda group: AgentJob(plan, group, [pools[seed] for seed in group], specs[group[0]]),
+                agents,
+                shown,
+                together=together,
+                checkpoint_seconds=checkpoint_seconds,
+                logs=loggers,
+            )
+    return TrainedAgents(AgentResult(agents[seed].summary() or {}, path=agents[seed].path) for seed in runs)
 
 
 def _check_alike(runs: dict[int, GenerationRun], pools: dict[int, PartnerPool], specs: dict[int, AgentSpec]) -> None:
@@ -212,9 +228,12 @@ def _fit_agents(
         if reporter.should_stop():
             raise Stopped(f"Stopped before seed {seed}; the run can be resumed.")
         with agent.hold_lock():
+            reporter.work(f"{plan.agent_name} seed {seed}: fitting")
+            began = time.monotonic()
             key = jax.random.fold_in(jax.random.key(seed), AGENT_STREAM)
-            policy = learner.fit(key, worlds[seed])
-            _finish(plan, seed, agent, policy, worlds[seed].spec, env_steps=0, seconds=0.0)
+            policy = jax.block_until_ready(learner.fit(key, worlds[seed]))
+            seconds = time.monotonic() - began
+            _finish(plan, seed, agent, policy, worlds[seed].spec, env_steps=0, seconds=seconds)
 
 
 @lru_cache(maxsize=8)
@@ -239,7 +258,7 @@ class AgentJob(Job):
         self.seeds = seeds
         self.trainer = AgentTrainer(plan.environment, plan.settings, plan.learner, spec or plan.spec(), plan.seat)
         self.pools = jax.tree.map(lambda *leaves: jnp.stack(leaves), *pools)
-        self.title = f"{plan.environment_name} {plan.learner_name}"
+        self.title = f"{game_title(plan.environment_name, parameters_of(plan.environment))} {plan.agent_name}"
         self.num_chunks = schedule.num_chunks
         self.steps_per_chunk = schedule.steps_per_chunk
         self.updates_per_chunk = schedule.updates_per_chunk
@@ -343,13 +362,13 @@ def _finish(
     save_agent(directory.path / AGENT_FILE, policy, plan.learner, spec, about)
     summary = {
         "env": plan.environment_name,
+        "game": game_title(plan.environment_name, parameters),
+        "name": plan.agent_name,
         "learner": plan.learner_name,
         "preset": plan.preset,
         "seed": seed,
         "seat": plan.seat,
         "partners": list(plan.partners),
-        "env_steps": env_steps,
-        "train_seconds": round(seconds, 3),
-        "steps_per_second": round(env_steps / seconds) if seconds else None,
+        **describe_cost(directory, env_steps, seconds),
     }
     write_json(directory.summary_path, summary)

@@ -43,7 +43,7 @@ def _read_log(path: Path, size: int) -> list[dict[str, Any]]:
         for number, row in enumerate(rows, start=1):
             check_numbered_row(row, path, number, partial(check_run_row, size=size))
     except DamagedFile as error:
-        raise DamagedFile(f"{error} Repeat the command with --resume to train again what the log lost.") from error
+        raise DamagedFile(f"{error} Repeat the command with `resume=True` to train again what the log lost.") from error
     return rows
 
 

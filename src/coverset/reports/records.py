@@ -106,7 +106,7 @@ def read_run_summary(directory: RunDirectory) -> Content:
     try:
         check_run_summary(content)
     except ValueError as error:
-        remedy = "Delete it and use --resume to write it again."
+        remedy = "Delete it and use `resume=True` to write it again."
         raise DamagedFile(f"{directory.summary_path} is damaged: {error} {remedy}") from error
     return content
 

@@ -75,6 +75,8 @@ def count_threads() -> str:
 class RunDirectory:
     """The directory of one seed."""
 
+    chosen_by = "out"
+    """The parameter of the command that determines the path."""
     results: tuple[str, ...] = ("policies.safetensors", "figures/cross-play.png", "figures/training.png")
     """Files of a finished run besides the summary."""
 
@@ -120,17 +122,20 @@ class RunDirectory:
     def check_claim(self, config: dict[str, Any], *, resume: bool) -> None:
         """Raise unless this directory is free, or already holds the run described by `config`."""
         if self.path.exists() and not self.path.is_dir():
-            raise ValueError(f"out must be a directory, but {self.path} is a file.")
+            raise ValueError(f"{self.chosen_by} must be a directory, but {self.path} is a file.")
         if self.path.is_symlink() and not self.path.exists():
-            raise ValueError(f"out must be a directory, but {self.path} is a broken link.")
+            raise ValueError(f"{self.chosen_by} must be a directory, but {self.path} is a broken link.")
         if self._is_free():
             return
         if not self.config_path.is_file():
-            raise ValueError(f"out must be empty or a run of coverset, but {self.path} holds other files.")
+            raise ValueError(f"{self.chosen_by} must be empty or a run of coverset, but {self.path} holds other files.")
         self.check_same_run(config)
         if not resume:
             self.check_unused()
-            raise ValueError(f"{self.path} already holds this run: continue it with --resume, or choose another --out.")
+            raise ValueError(
+                f"{self.path} already holds this run: continue it with `resume=True`, or choose "
+                f"another `{self.chosen_by}`."
+            )
 
     def claim(self, config: dict[str, Any]) -> list[Path]:
         """Create this run in a free directory. Returns the created paths in order of creation.
@@ -148,7 +153,9 @@ class RunDirectory:
             return []
         except OSError as error:
             remove_created(new)
-            raise ValueError(f"out must be a writable directory, but {self.path} is not: {error.strerror}.") from error
+            raise ValueError(
+                f"{self.chosen_by} must be a writable directory, but {self.path} is not: {error.strerror}."
+            ) from error
         return new
 
     def _is_free(self) -> bool:
@@ -168,7 +175,7 @@ class RunDirectory:
         for name in sorted((set(stored) | set(wanted)) - {"versions", GROUP, SIGNATURE, *ignored}):
             if stored.get(name) != wanted.get(name):
                 difference = _describe_difference(name, stored.get(name), wanted.get(name))
-                raise ValueError(f"{self.path} holds another run ({difference}): choose another --out.")
+                raise ValueError(f"{self.path} holds another run ({difference}): choose another `{self.chosen_by}`.")
 
     def group(self) -> tuple[int, ...] | None:
         """Return the seeds trained in one program with this one; None without a run or where none are recorded."""
@@ -308,6 +315,7 @@ class RunDirectory:
 class AgentDirectory(RunDirectory):
     """The directory of one agent."""
 
+    chosen_by = "name"
     results = ("agent.safetensors",)
 
 

@@ -92,5 +92,5 @@ def _open(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise ValueError(f"port {port} is in use: choose another with --port, or 0 for any free port.") from error
+            raise ValueError(f"port {port} is in use: choose another `port`, or 0 for any free port.") from error
         raise ValueError(f"host must be an address of this machine, got '{host}' ({error.strerror}).") from error

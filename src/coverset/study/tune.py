@@ -161,7 +161,7 @@ def _check_choices(
     for alpha in alphas:
         check_positive("alpha", alpha)
     if "alpha" in generation:
-        raise ValueError("alpha is what is tuned: give --alphas instead of a setting.")
+        raise ValueError("alpha is what is tuned: give `alphas` instead of a setting.")
 
 
 def refine_grid(alphas: Sequence[float], best: float) -> list[float]:

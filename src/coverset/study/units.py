@@ -26,8 +26,9 @@ from coverset.envs.extensions import heuristics
 from coverset.partners import AGENT_FILE, OTHER_SEEDS, other_seeds
 from coverset.pipeline.certify import FILE_NAME as CERTIFICATE_FILE
 from coverset.pipeline.certify import certify_runs
-from coverset.pipeline.evaluate import EVALUATION_FILE, default_episodes, default_trials, evaluate, partner_titles
+from coverset.pipeline.evaluate import EVALUATION_FILE, default_episodes, default_trials, evaluate
 from coverset.pipeline.generate import Plan, generate, make_plan
+from coverset.pipeline.held_out import partner_titles
 from coverset.pipeline.loop import Reporter, Stopped
 from coverset.pipeline.train import AgentPlan, train
 from coverset.presets import resolve_training
@@ -308,7 +309,7 @@ class Evaluation(Unit):
 
     def run(self, reporter: Reporter) -> None:
         for seed in self.iterate_seeds_left(reporter):
-            evaluate(self.experiment.directory, learner=self.learner, seeds=[seed])
+            evaluate(self.experiment.directory, agents=[agent_folder(self.learner)], seeds=[seed])
 
     def seconds_left(self) -> float | None:
         return self.scale_by_seeds_left(time_estimates.EVALUATION_SECONDS.get(self.experiment.environment))

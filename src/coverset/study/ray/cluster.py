@@ -96,7 +96,7 @@ def _remote_options(address: str) -> dict[str, Any]:
             socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
         except (OSError, OverflowError) as error:
             raise ValueError(
-                f"Nothing answers at address {address}: start a cluster with `ray start --head`, or omit --address."
+                f"Nothing answers at address {address}: start a cluster with `ray start --head`, or omit `address`."
             ) from error
     return {"address": address}
 
