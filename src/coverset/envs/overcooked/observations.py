@@ -3,6 +3,8 @@
 Both encodings can be decoded: `view_vector` and `view_image` give the same `View`, from which heuristics act.
 """
 
+import itertools
+from functools import lru_cache
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -18,11 +20,15 @@ URGENT_STEPS = 40
 """Players see whether fewer steps than this are left."""
 POT_FEATURES = 5
 ITEMS = (ONION, PLATE, SOUP)
-STATIC_CHANNELS = {POT: 10, ONIONS: 12, PLATES: 14, HATCH: 15}
-EMPTY_COUNTER, ONIONS_IN_POT, ONIONS_IN_SOUP, STEPS_LEFT = 11, 16, 18, 20
+HELD = (NOTHING, *ITEMS)
+POT_CELL, EMPTY_COUNTER, ONIONS_IN_POT, ONIONS_IN_SOUP, STEPS_LEFT = 10, 11, 16, 18, 20
 SOUP_DONE, LOOSE_PLATE, LOOSE_ONION, URGENT = 21, 22, 23, 25
-"""Channels of the image beside `STATIC_CHANNELS` and those of the players, 0 to 9; 13, 17, 19 and 24 are empty: they
-belong to tomatoes, which version 1 does not have."""
+"""Channels of the image; 0 to 9 belong to the players, 12, 14 and 15 to piles and hatches. 13, 17, 19 and 24 are empty:
+they are for tomatoes, which version 1 does not have."""
+FIRST_COUNTER = 1 + 2 * 4 * len(HELD)
+FIRST_POT = FIRST_COUNTER + len(HELD)
+ONION_PILE, PLATE_PILE, HATCH_CELL, NUM_CONTENTS = range(FIRST_POT + DONE + 1, FIRST_POT + DONE + 5)
+"""Numbers of what may be on a cell of the image; see `_cell_channels`."""
 
 
 class View(NamedTuple):
@@ -98,39 +104,63 @@ def _decode_items(one_hot: Float[Array, "n 3"]) -> Int[Array, "n"]:
 
 
 def encode_image(kitchen: Kitchen, state: OvercookedState, urgent: Bool[Array, ""]) -> Observations:
-    """The image of both players with the channels of JaxMARL, flat: [2, rows * columns * 26]."""
-    standing = _one_hot(jnp.asarray(_flat(kitchen, kitchen.floor))[state.positions], range(_num_cells(kitchen)))
-    facing = standing[:, None] * _one_hot(state.directions, range(4))[:, :, None]
-    turned = jnp.stack([facing, facing[::-1]], axis=1).reshape(2, 8, -1)
-    own = jnp.stack([standing, standing[::-1]], axis=1)
-    shared = _shared_channels(kitchen, state, standing, urgent)
-    planes = jnp.concatenate([own, turned, jnp.broadcast_to(shared, (2, *shared.shape))], axis=1)
-    return jnp.swapaxes(planes, 1, 2).reshape(2, -1)
+    """The image of both players with the channels of JaxMARL, flat: [2, rows * columns * 26].
+
+    What is on a cell is one number, with which the cell's 26 channels are looked up.
+    """
+    things = _spread(kitchen, kitchen.counters, state.counters) + _spread(kitchen, kitchen.pots, state.pots)
+    cells = jnp.asarray(_flat(kitchen, kitchen.floor))[state.positions]
+    here = cells[:, None] == jnp.arange(_num_cells(kitchen))[None]
+    looks = 1 + len(HELD) * state.directions + state.held
+    first, second = jnp.where(here, looks[:, None], 0)
+    contents = jnp.asarray(_empty_contents(kitchen)) + things
+    other = len(HELD) * 4
+    both = contents[None] + jnp.stack([_seen(first, second, other), _seen(second, first, other)])
+    channels = jnp.asarray(_cell_channels())[both + jnp.where(urgent, NUM_CONTENTS, 0)]
+    return channels.reshape(2, -1)
 
 
-def _shared_channels(
-    kitchen: Kitchen, state: OvercookedState, standing: Float[Array, "2 cells"], urgent: Bool[Array, ""]
-) -> Float[Array, "16 cells"]:
-    """Channels 10 to 25."""
-    items = _spread(kitchen, kitchen.counters, state.counters) + jnp.sum(
-        standing * state.held.astype(jnp.float32)[:, None], axis=0
-    )
-    pots = _spread(kitchen, kitchen.pots, state.pots)
-    cooking, soup = pots > FULL, items == SOUP
-    is_counter = jnp.asarray(_mask(kitchen, COUNTER))
-    by_channel = {
-        **{channel: jnp.asarray(_mask(kitchen, symbol)) for symbol, channel in STATIC_CHANNELS.items()},
-        EMPTY_COUNTER: jnp.where(items == NOTHING, is_counter, 0.0),
-        ONIONS_IN_POT: jnp.where(cooking, 0.0, pots),
-        ONIONS_IN_SOUP: jnp.where(cooking | soup, float(FULL), 0.0),
-        STEPS_LEFT: jnp.where(cooking, DONE - pots, 0.0),
-        SOUP_DONE: (pots == DONE) | soup,
-        LOOSE_PLATE: items == PLATE,
-        LOOSE_ONION: items == ONION,
-        URGENT: jnp.broadcast_to(urgent, items.shape),
-    }
-    none = jnp.zeros_like(items)
-    return jnp.stack([by_channel.get(channel, none).astype(jnp.float32) for channel in range(10, CHANNELS)])
+def _seen(own: Int[Array, "cells"], others: Int[Array, "cells"], other: int) -> Int[Array, "cells"]:
+    """What stands on the floor, as one of the players sees it."""
+    return own + jnp.where(others > 0, others + other, 0)
+
+
+def _empty_contents(kitchen: Kitchen) -> Int[np.ndarray, "cells"]:
+    """What is on every cell of a kitchen in which there is nobody and nothing."""
+    first = {COUNTER: FIRST_COUNTER, POT: FIRST_POT, ONIONS: ONION_PILE, PLATES: PLATE_PILE, HATCH: HATCH_CELL}
+    return np.array([first.get(symbol, 0) for row in kitchen.rows for symbol in row], np.int32)
+
+
+@lru_cache(maxsize=1)
+def _cell_channels() -> Float[np.ndarray, "contents 26"]:
+    """Channels by what is on a cell: 0 empty floor, then players (own or other, direction, item held), counters by
+    item, pots by status, stations; and all of them once more with the mark of urgency."""
+    channels = np.zeros((2, NUM_CONTENTS, CHANNELS), np.float32)
+    for seat, direction, item in itertools.product(range(2), range(4), HELD):
+        row = 1 + len(HELD) * (4 * seat + direction) + item
+        channels[:, row, [seat, 2 + 4 * seat + direction]] = 1.0
+        _mark_item(channels[:, row], item)
+    channels[:, FIRST_COUNTER, EMPTY_COUNTER] = 1.0
+    for item in HELD:
+        _mark_item(channels[:, FIRST_COUNTER + item], item)
+    for status in range(DONE + 1):
+        pot = channels[:, FIRST_POT + status]
+        pot[:, POT_CELL] = 1.0
+        if status <= FULL:
+            pot[:, ONIONS_IN_POT] = status
+        else:
+            pot[:, [ONIONS_IN_SOUP, STEPS_LEFT, SOUP_DONE]] = FULL, DONE - status, status == DONE
+    for contents, channel in ((ONION_PILE, 12), (PLATE_PILE, 14), (HATCH_CELL, 15)):
+        channels[:, contents, channel] = 1.0
+    channels[1, :, URGENT] = 1.0
+    return channels.reshape(-1, CHANNELS)
+
+
+def _mark_item(channels: Float[np.ndarray, "2 26"], item: int) -> None:
+    """Mark an item that lies or is held on a cell."""
+    marks = {ONION: {LOOSE_ONION: 1.0}, PLATE: {LOOSE_PLATE: 1.0}, SOUP: {SOUP_DONE: 1.0, ONIONS_IN_SOUP: FULL}}
+    for channel, value in marks.get(item, {}).items():
+        channels[:, channel] = value
 
 
 def view_image(kitchen: Kitchen, observation: Observation) -> View:
@@ -165,14 +195,8 @@ def _flat(kitchen: Kitchen, cells: tuple[tuple[int, int], ...]) -> Int[np.ndarra
     return np.array([row * kitchen.shape[1] + column for row, column in cells], np.int32)
 
 
-def _mask(kitchen: Kitchen, symbol: str) -> Float[np.ndarray, "cells"]:
-    mask = np.zeros(_num_cells(kitchen), np.float32)
-    mask[_flat(kitchen, kitchen.cells_of(symbol))] = 1.0
-    return mask
-
-
-def _spread(kitchen: Kitchen, cells: tuple[tuple[int, int], ...], values: Int[Array, "n"]) -> Float[Array, "cells"]:
+def _spread(kitchen: Kitchen, cells: tuple[tuple[int, int], ...], values: Int[Array, "n"]) -> Int[Array, "cells"]:
     """Values on their cells, 0 elsewhere."""
     index = np.full(_num_cells(kitchen), len(cells), np.int32)
     index[_flat(kitchen, cells)] = np.arange(len(cells))
-    return jnp.concatenate([values, jnp.zeros(1, values.dtype)]).astype(jnp.float32)[index]
+    return jnp.concatenate([values, jnp.zeros(1, values.dtype)])[index]
