@@ -4,6 +4,7 @@ Differs from JaxMARL's game: random starts keep each player in its own part of t
 played; random objects also lie on counters; either player may take the first start.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import jax
@@ -25,6 +26,7 @@ from coverset.envs.overcooked.observations import (
     view_vector,
 )
 from coverset.envs.overcooked.rules import DONE, INTERACT, NOTHING, SOUP, OvercookedState, take_step
+from coverset.policy import Policy
 from coverset.types import Actions, Observation, Observations, Outcome, PRNGKey
 
 STARTS = ("layout", "swapped", "either", "random")
@@ -128,6 +130,16 @@ class Overcooked(Environment):
         from coverset.envs.overcooked.rendering import render
 
         return render(self.kitchen, state)
+
+    def heuristics(self) -> Mapping[str, Policy]:
+        from coverset.envs.overcooked.heuristics import list_heuristics
+
+        return {name: policy for name, (policy, _) in list_heuristics(self).items()}
+
+    def describe_heuristics(self) -> Mapping[str, str]:
+        from coverset.envs.overcooked.heuristics import list_heuristics
+
+        return {name: sentence for name, (_, sentence) in list_heuristics(self).items()}
 
 
 def _start_pairs(kitchen: Kitchen) -> Int[np.ndarray, "n 2"]:

@@ -133,7 +133,7 @@ class Kitchen:
     @cached_property
     def distances(self) -> Int[np.ndarray, "floor floor"]:
         """Steps from one floor cell to another with nobody in the way; `UNREACHABLE` if there is no path."""
-        return np.stack([_walk([start], self.moves) for start in range(len(self.floor))])
+        return np.stack([walk([start], self.moves) for start in range(len(self.floor))])
 
     @cached_property
     def reach(self) -> Int[np.ndarray, "things floor"]:
@@ -149,7 +149,7 @@ def _neighbours(cell: Cell) -> list[Cell]:
     return [(cell[0] + row, cell[1] + column) for row, column in OFFSETS]
 
 
-def _walk(starts: Sequence[int], moves: Int[np.ndarray, "floor 4"]) -> Int[np.ndarray, "floor"]:
+def walk(starts: Sequence[int], moves: Int[np.ndarray, "floor 4"]) -> Int[np.ndarray, "floor"]:
     """Breadth-first search: steps from the nearest start to every floor cell."""
     steps = np.full(len(moves), UNREACHABLE, np.int32)
     steps[list(starts)] = 0
