@@ -14,6 +14,7 @@ from jaxtyping import Array, Int
 
 from coverset.checks import check_at_least, check_one_of
 from coverset.envs.base import Environment, time_limit
+from coverset.envs.drawing import Board, Scene
 from coverset.envs.overcooked.layouts import Kitchen, make_kitchen
 from coverset.envs.overcooked.observations import (
     CHANNELS,
@@ -140,6 +141,17 @@ class Overcooked(Environment):
         from coverset.envs.overcooked.heuristics import list_heuristics
 
         return {name: sentence for name, (_, sentence) in list_heuristics(self).items()}
+
+    def board(self) -> Board:
+        from coverset.envs.overcooked.board import draw_board
+
+        return draw_board(self)
+
+    def scene(self, state: OvercookedState, seat: int | None = None) -> Scene:
+        del seat
+        from coverset.envs.overcooked.board import draw_scene
+
+        return draw_scene(self, state)
 
 
 def _start_pairs(kitchen: Kitchen) -> Int[np.ndarray, "n 2"]:
