@@ -100,6 +100,9 @@ def _show(records: list[dict[str, Any]], title: str) -> None:
     Console().print(table)
     if first["mixed_teams"]:
         print("Whole teams of one partner come first, with their mean; teams of several partners stand below it.")
+    if unit := first.get("return_unit"):
+        mean = sum(record["mean_return"] for record in records) / len(records) / unit["size"]
+        print(f"The mean return is {mean:.3g} {unit['name']}.")
     if (seats := _describe_seats(records)) is not None:
         print(seats)
 

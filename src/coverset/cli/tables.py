@@ -31,6 +31,14 @@ def print_summaries(summaries: list[dict[str, Any]]) -> None:
     for summary in summaries:
         table.add_row(*_format_row(summary))
     console.print(table)
+    if sentence := _in_units(first):
+        console.print(sentence)
+
+
+def _in_units(summary: dict[str, Any]) -> str | None:
+    """What returns are counted in, where the game says."""
+    unit = summary.get("return_unit")
+    return unit and f"One of the {unit['name']} is a return of {unit['size']:.3g}."
 
 
 def _format_row(summary: dict[str, Any]) -> tuple[str, ...]:

@@ -57,6 +57,7 @@ def measure_population(
             else describe_kinds(pair_returns, margin)
         ),
         "episodes_per_pair": trials,
+        "return_unit": describe_unit(environment),
         "cross_play": round_floats(returns.mean(axis=-1)),
         "cross_play_standard_error": round_floats(returns.std(axis=-1, ddof=1) / trials**0.5),
         "seat_returns": mean_seat_returns(environment, played),
@@ -65,6 +66,12 @@ def measure_population(
         "margin": margin,
         **_constraints(pair_returns, margin),
     }
+
+
+def describe_unit(environment: Environment) -> dict[str, Any] | None:
+    """What results also count returns in, for records; None for numbers alone."""
+    unit = environment.return_unit
+    return None if unit is None else unit._asdict()
 
 
 def _constraints(pair_returns: Float[np.ndarray, "R C"], margin: float) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from coverset.envs.oracle import Oracle
 from coverset.envs.seats import partner_seat
 from coverset.evaluation.cross_play import limit_episodes, limit_trials
 from coverset.evaluation.robustness import EPISODES, count_mixed_teams, evaluate_agent
+from coverset.evaluation.summary import describe_unit
 from coverset.partners import (
     AGENT_FILE,
     HEURISTICS,
@@ -90,6 +91,7 @@ def evaluate(
             rotate_seats=rotate_seats,
         )
         found = {"seed": seed, "env": about["env"], "method": run.config["method"], "learner": name}
+        found["return_unit"] = describe_unit(run.environment)
         records.append(found | record.to_json())
         write_json(agent.with_name(EVALUATION_FILE), records[-1])
     return records

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from coverset.envs.extensions import describe_heuristics, heuristics
+from coverset.envs.extensions import describe_heuristics, heuristics, oracles
 from coverset.envs.overcooked import LAYOUTS, Overcooked
 from coverset.envs.overcooked.layouts import make_kitchen
 from coverset.envs.overcooked.paths import reach_around, shared_counters
@@ -99,6 +99,14 @@ def test_nobody_is_stuck_for_good(layout: str) -> None:
         for seat in (0, 1):
             if pair[seat] != "stay":
                 assert longest_run(unchanged[..., seat]) < MOST_STEPS_WITHOUT_CHANGE, (pair, seat)
+
+
+@pytest.mark.parametrize("layout", PAIRS)
+def test_nobody_exceeds_the_bound(layout: str) -> None:
+    game = Overcooked(layout)
+    known = oracles(game)
+    for (_, partner), delivered in soups(layout).items():
+        assert 20.0 * delivered.max() <= known[partner].value
 
 
 def longest_run(flags: np.ndarray) -> int:

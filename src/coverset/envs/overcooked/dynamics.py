@@ -13,8 +13,9 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from coverset.checks import check_at_least, check_one_of
-from coverset.envs.base import Environment, time_limit
+from coverset.envs.base import Environment, ReturnUnit, time_limit
 from coverset.envs.drawing import Board, Scene
+from coverset.envs.oracle import Oracle
 from coverset.envs.overcooked.layouts import Kitchen, make_kitchen
 from coverset.envs.overcooked.observations import (
     CHANNELS,
@@ -26,7 +27,7 @@ from coverset.envs.overcooked.observations import (
     view_image,
     view_vector,
 )
-from coverset.envs.overcooked.rules import DONE, INTERACT, NOTHING, SOUP, OvercookedState, take_step
+from coverset.envs.overcooked.rules import DELIVERY_REWARD, DONE, INTERACT, NOTHING, SOUP, OvercookedState, take_step
 from coverset.policy import Policy
 from coverset.types import Actions, Observation, Observations, Outcome, PRNGKey
 
@@ -85,6 +86,10 @@ class Overcooked(Environment):
         regions = self.kitchen.regions[list(self.kitchen.starts)]
         return self.starts == "either" or (self.starts == "random" and bool(regions[0] == regions[1]))
 
+    @property
+    def return_unit(self) -> ReturnUnit:
+        return ReturnUnit("soups", DELIVERY_REWARD)
+
     def reset(self, key: PRNGKey) -> OvercookedState:
         """Players look in random directions; all else is as `starts` and `random_objects` say."""
         kitchen = self.kitchen
@@ -141,6 +146,13 @@ class Overcooked(Environment):
         from coverset.envs.overcooked.heuristics import list_heuristics
 
         return {name: sentence for name, (_, sentence) in list_heuristics(self).items()}
+
+    def best_response(self, partner: Policy, seat: int) -> Oracle | None:
+        """An upper bound, for scripted cooks."""
+        from coverset.envs.overcooked.heuristics import ScriptedCook
+        from coverset.envs.overcooked.oracle import bound_return
+
+        return bound_return(self, partner, seat) if isinstance(partner, ScriptedCook) else None
 
     def board(self) -> Board:
         from coverset.envs.overcooked.board import draw_board
