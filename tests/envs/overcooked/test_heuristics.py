@@ -13,7 +13,7 @@ from coverset.envs.overcooked.layouts import make_kitchen
 from coverset.envs.overcooked.paths import reach_around, shared_counters
 from heuristic_play import play
 
-EPISODES = 6
+EPISODES = 4
 PAIRS = {
     "cramped_room": [
         *(("cook", "cook"), ("onion-worker", "plate-worker"), ("plate-worker", "onion-worker"), ("stay", "cook")),
