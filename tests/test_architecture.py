@@ -28,7 +28,7 @@ LAYERS = (
     ("envs.base",),
     ("envs.seats",),
     ("envs.extensions",),
-    ("envs.foraging", "envs.matrix", "envs.reaching", "envs.conformance"),
+    ("envs.foraging", "envs.matrix", "envs.overcooked", "envs.reaching", "envs.conformance"),
     ("envs.registry", "envs"),
     ("solver",),
     ("policies",),
@@ -50,12 +50,12 @@ LAYERS = (
 )
 """A module may import from its own layer's package and from layers above it; names are prefixes below `coverset`."""
 
-GAMES = ("foraging", "matrix", "reaching")
+GAMES = ("foraging", "matrix", "overcooked", "reaching")
 GAME_TOOLS = ("envs.base", "envs.seats", "envs.drawing", "envs.extensions", "envs.oracle")
 KNOW_A_GAME = {
     "coverset.envs.registry": GAMES,
     "coverset.adapters.lbforaging": ("foraging",),
-    "coverset.bench.stepping": ("foraging",),
+    "coverset.bench.stepping": ("foraging", "overcooked"),
 }
 """Who may name a game besides its own folder: the table of built-in names, and what is about that one game."""
 

@@ -54,6 +54,9 @@ class LearningSettings:
     """Entropy bonus: w_ent."""
     entropy_final: float | None = None
     """Entropy bonus at the end of the run, reached linearly over its second half; constant if not given."""
+    shaping_share: float = 0.5
+    """Share of the run over which the weight of the game's shaped reward falls linearly from 1 to 0, in games that have
+    one; 0 to learn from the reward alone. Returns never include it."""
     chunk_steps: int = 50_000
     """Environment steps between two rows of metrics; they run as one compiled dispatch."""
     parallel_seeds: int = 1
@@ -72,7 +75,7 @@ class LearningSettings:
             *("chunk_steps", "parallel_seeds"),
         ):
             check_at_least(name, getattr(self, name), 1)
-        for name in ("discount", "gae_lambda"):
+        for name in ("discount", "gae_lambda", "shaping_share"):
             check_between(name, getattr(self, name), 0, 1)
         if not self.hidden_sizes or min(self.hidden_sizes) < 1:
             raise ValueError(f"hidden_sizes must list at least one width above 0, got {self.hidden_sizes}.")

@@ -58,3 +58,6 @@ class Outcome(NamedTuple):
     """The game is over; its future return is 0."""
     truncated: Flag
     """The time limit ended the episode; learners bootstrap from the value of the final state."""
+    shaping: Scalar | None = None
+    """What the game pays all players for steps on the way, if it does. Training may add it to the reward with a weight
+    that falls to 0 (`shaping_share`); returns never include it."""

@@ -58,7 +58,7 @@ def play_episodes(environment: Environment, episodes: int, seed: int = 0):
     def step(state, key):
         actions = draw_legal(key, environment, state)
         outcome = environment.step(key, state, actions)
-        seen = (actions, environment.legal_actions(state), environment.observe(outcome.state), *outcome[1:])
+        seen = (actions, environment.legal_actions(state), environment.observe(outcome.state), *outcome[1:4])
         return outcome.state, seen
 
     def play(key):

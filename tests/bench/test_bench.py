@@ -15,7 +15,14 @@ from coverset.bench.coverage import measure_coverage
 from coverset.bench.parts import PARTS
 from coverset.bench.settings import QUICK
 from coverset.bench.startup import measure_startup
-from coverset.bench.stepping import JUMANJI, RandomRollout, make_jumanji_rollout, make_rollout
+from coverset.bench.stepping import (
+    JAXMARL,
+    JUMANJI,
+    RandomRollout,
+    make_jaxmarl_rollout,
+    make_jumanji_rollout,
+    make_rollout,
+)
 from coverset.bench.suite import bench
 from coverset.cli import main as command_line
 from coverset.envs import registry
@@ -169,6 +176,19 @@ def test_jumanji_takes_its_turn_beside_foraging(monkeypatch) -> None:
     assert rows[1]["foraging_is_times_as_fast"] == 1.0
     steps = (TINY.repeats + 1) * TINY.stepping_length
     assert int(made[0].state.states.step_count.max()) == steps, "It steps as often as ours, the warm-up included."
+
+
+def test_jaxmarl_takes_its_turn_beside_overcooked(monkeypatch) -> None:
+    pytest.importorskip("jaxmarl")
+    made: list[RandomRollout] = []
+    monkeypatch.setattr(
+        stepping, "make_jaxmarl_rollout", lambda *sizes: made.append(make_jaxmarl_rollout(*sizes)) or made[-1]
+    )
+    rows = stepping.measure_stepping(["overcooked"], TINY, iter(range(100)).__next__)
+    assert [row["env"] for row in rows] == ["overcooked", JAXMARL]
+    assert rows[1]["overcooked_is_times_as_fast"] == 1.0
+    steps = (TINY.repeats + 1) * TINY.stepping_length
+    assert int(made[0].state.states.step.max()) == steps
 
 
 @pytest.mark.parametrize(("name", "found"), [("picking:trio", "3 players"), ("picking:common_pair", "illegal actions")])

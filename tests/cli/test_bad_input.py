@@ -27,7 +27,7 @@ def refusal(capsys, *arguments: str) -> str:
             ["nowhere"],
             [
                 "environment must be one of",
-                "foraging, matching-pennies, matrix, reaching, rock-paper-scissors, signalling",
+                "foraging, matching-pennies, matrix, overcooked, reaching, rock-paper-scissors, signalling",
                 "'nowhere'",
             ],
         ),

@@ -137,7 +137,7 @@ def test_files_are_read_without_coverset_as_with_it(monkeypatch, tmp_path: Path)
     np.testing.assert_allclose(names["cell"], memory.cell, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["matrix", "reaching", "foraging"])
+@pytest.mark.parametrize("name", ["matrix", "reaching", "foraging", "overcooked"])
 def test_every_parameter_of_an_environment_is_on_its_page(name: str) -> None:
     page = (pages.ROOT / "docs" / "reference" / "environments.md").read_text()
     section = page.split(f"\n## `{name}`")[1].split("\n## ")[0]

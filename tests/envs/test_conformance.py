@@ -13,6 +13,7 @@ from coverset.envs.base import Environment
 from coverset.envs.conformance import check_environment
 from coverset.envs.foraging import Foraging
 from coverset.envs.matrix import MatrixGame
+from coverset.envs.overcooked import Overcooked
 from coverset.envs.reaching import WEIGHTED, Reaching
 from coverset.envs.signalling import Signalling
 from coverset.types import Outcome
@@ -29,6 +30,10 @@ BUILT_IN = {
     "foraging, coordinates, both seen": Foraging(sees_teammate=True, encoding="coordinates", horizon=20),
     "foraging, random, both seen": Foraging(objects="random", sees_teammate=True, horizon=20),
     "foraging, random, coordinates": Foraging(objects="random", encoding="coordinates", size=5, num_objects=4),
+    "overcooked": Overcooked(horizon=30),
+    "overcooked, random, image": Overcooked(
+        "coord_ring", starts="random", random_objects=True, encoding="image", horizon=30
+    ),
 }
 
 
@@ -241,6 +246,14 @@ BREAKS = {
     "reward not a number by hand": (
         {"step": stepping(reward=lambda outcome: outcome.reward * jnp.nan)},
         "step reward must be finite, got nan",
+    ),
+    "shaping's shape": (
+        {"step": stepping(shaping=lambda _: jnp.ones(2))},
+        r"step shaping must be float32\[\], got float32\[2\]",
+    ),
+    "shaping not a number": (
+        {"step": stepping(shaping=lambda _: jnp.float32(jnp.nan))},
+        "step shaping must be finite, got nan",
     ),
     "terminated's dtype": (
         {"step": stepping(terminated=lambda _: jnp.float32(0))},

@@ -18,6 +18,7 @@ ACTIONS = {
     "reaching": "14 41 31 14 31 34 40 44 40 40",
     "weighted-reaching": "12 13 43 34 34 04 04",
     "foraging": "54 04 04 22 55 24 14 11 51 04 55 33 53 21 35 55",
+    "overcooked": "32 55 23 00 55 30 50 21 01 55 35 55 20 04 54 31 54 24 01 51 15 53",
 }
 """Joint actions, seat 0 first; they show walls, partners and objects in the way, swaps, loads alone and together."""
 

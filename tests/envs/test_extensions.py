@@ -27,6 +27,7 @@ from coverset.envs.foraging import Foraging
 from coverset.envs.matrix import MatrixGame
 from coverset.envs.matrix.heuristics import MixedAction
 from coverset.envs.oracle import Oracle
+from coverset.envs.overcooked import Overcooked
 from coverset.envs.reaching import WEIGHTED, Reaching, ReachingState
 from coverset.envs.registry import make
 from coverset.evaluation.cross_play import cross_play
@@ -140,7 +141,9 @@ def test_a_plugin_that_cannot_be_imported_is_named(install) -> None:
         heuristics(Other())
 
 
-@pytest.mark.parametrize("environment", [MatrixGame(), WEIGHTED_REACHING, Reaching(), Foraging(), Foraging(size=7)])
+@pytest.mark.parametrize(
+    "environment", [MatrixGame(), WEIGHTED_REACHING, Reaching(), Foraging(), Foraging(size=7), Overcooked()]
+)
 def test_boards_and_scenes_of_our_games_are_plain_json(environment: Environment) -> None:
     state = jax.device_get(environment.reset(jax.random.key(0)))
     for drawn in (draw_board(environment), draw_scene(environment, state)):

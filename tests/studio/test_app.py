@@ -91,7 +91,9 @@ def test_an_episode_is_told_from_its_start_to_its_end(shared, run, kind, shown):
     (frames,) = played["episodes"]
     assert played["board"]["kind"] == kind
     assert [frame["time"] for frame in frames] == list(range(len(frames)))
-    assert all(set(frame["scene"]) == {"positions", "objects", "played", "words"} for frame in frames)
+    assert all(
+        set(frame["scene"]) == {"positions", "objects", "played", "facing", "carried", "words"} for frame in frames
+    )
     first = frames[0]["scene"]
     assert {name for name in ("positions", "objects") if any(first[name])} == shown
     assert all(frame["scene"]["played"] == frame["actions"] for frame in frames[1:] if kind == "table")

@@ -22,7 +22,7 @@ from coverset.adhoc.teams import Teams, make_teams
 from coverset.envs.base import Environment, autoreset
 from coverset.envs.seats import Seating, action_mask, for_team, has_common_reward, seating, team_axis
 from coverset.learning.losses import log_probabilities, sample_actions
-from coverset.learning.optimiser import ADAM, adam_step, explore_then_settle
+from coverset.learning.optimiser import ADAM, adam_step, explore_then_settle, shaping_weight
 from coverset.learning.returns import advantages
 from coverset.learning.vectorised import over_grid
 from coverset.policies.network import clear_memory
@@ -86,6 +86,8 @@ class AgentSteps(NamedTuple):
     partner_observations: Float[Array, "..."]
     partner_actions: Int[Array, "..."]
     legal: Bool[Array, "*t P n a"] | None
+    shaping: Float[Array, "*t P n"] | None
+    """The game's shaped reward; None where it has none."""
 
 
 class AgentMetrics(NamedTuple):
@@ -183,11 +185,18 @@ class AgentTrainer:
         """One rollout and what is learned from it."""
         key, collect_key, improve_key = jax.random.split(state.key, 3)
         steps, trials, (episodes, returns) = self.collect(collect_key, state, pool)
-        batch = self.make_batch(state, steps, trials)
         progress = state.update / training_schedule(self.settings, len(pool)).num_updates
+        batch = self.make_batch(state, self.add_shaping(steps, progress), trials)
         networks, moments, losses, finite = self.improve(improve_key, state, batch.flatten(), progress)
         next_state = AgentState(key, state.update + 1, networks, moments, trials)
         return next_state, AgentMetrics(episodes, returns, losses, finite)
+
+    def add_shaping(self, steps: AgentSteps, progress: Scalar) -> AgentSteps:
+        """Steps whose rewards include the game's shaped reward with its present weight."""
+        share = self.settings.shaping_share
+        if steps.shaping is None or share == 0.0:
+            return steps
+        return steps._replace(reward=steps.reward + shaping_weight(share, progress) * steps.shaping)
 
     def make_batch(self, state: AgentState, steps: AgentSteps, trials: Trials) -> AgentBatch:
         """What the rollout from `state` to `trials` teaches; axes [T, P, n], memory [P, n]."""
@@ -267,6 +276,7 @@ class AgentTrainer:
             partner_observations=percepts.observation,
             partner_actions=partner_action,
             legal=legal,
+            shaping=outcome.shaping,
         )
         counted = (ended & jnp.asarray(teams.is_whole)[None]).astype(jnp.float32)
         place = jax.nn.one_hot(trials.episode, self.settings.episodes_per_trial) * counted[..., None]

@@ -1,8 +1,10 @@
 """Throughput of environments alone: random actions, observations and auto-reset.
 
-If Jumanji is installed, its Level-based Foraging, with as many objects and its own auto-reset, is measured too.
+If Jumanji is installed, its Level-based Foraging, with as many objects and its own auto-reset, is measured too; if
+JaxMARL is, its Overcooked on the same layout, with its own auto-reset.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from statistics import median
@@ -18,10 +20,11 @@ from coverset.bench.timing import median_ratio, time_interleaved
 from coverset.envs import registry
 from coverset.envs.base import Environment, autoreset
 from coverset.envs.foraging import Foraging
+from coverset.envs.overcooked import Overcooked
 from coverset.types import PRNGKey, PyTree
 
 JUMANJI = "jumanji foraging"
-COMPARED = "foraging"
+JAXMARL = "jaxmarl overcooked"
 JUMANJI_SIZE = 7
 """The smallest grid on which Jumanji accepts three objects."""
 
@@ -98,19 +101,62 @@ def make_jumanji_rollout(count: int, length: int) -> RandomRollout:
     return RandomRollout(start, advance)
 
 
+def make_jaxmarl_rollout(count: int, length: int) -> RandomRollout:
+    """A random rollout of JaxMARL's Overcooked, with the layout and the horizon of `overcooked`."""
+    from jaxmarl.environments.overcooked import Overcooked as JaxMarlOvercooked
+    from jaxmarl.environments.overcooked import overcooked_layouts
+
+    ours = Overcooked()
+    with warnings.catch_warnings(), implicit_promotion():
+        warnings.filterwarnings("ignore", "OvercookedV2 is now released", DeprecationWarning)
+        game = JaxMarlOvercooked(layout=overcooked_layouts[ours.layout], max_steps=ours.horizon)
+        observations, states = jax.vmap(game.reset)(jax.random.split(jax.random.key(0), count))
+    start = RolloutState(states, observations, jnp.zeros(count))
+
+    def advance(key: PRNGKey, state: RolloutState) -> RolloutState:
+        def step(at: RolloutState, draw: tuple[Array, Array]) -> tuple[RolloutState, None]:
+            keys, actions = draw
+            with implicit_promotion():
+                joint = dict(zip(game.agents, actions.T, strict=True))
+                observations, states, rewards, _, _ = jax.vmap(game.step)(keys, at.states, joint)
+            return RolloutState(states, observations, at.rewards + rewards[game.agents[0]]), None
+
+        step_key, action_key = jax.random.split(key)
+        actions = jax.random.randint(action_key, (length, count, 2), 0, ours.num_actions[0])
+        return jax.lax.scan(step, state, (jax.random.split(step_key, (length, count)), actions))[0]
+
+    return RandomRollout(start, advance)
+
+
+class Rival(NamedTuple):
+    """The same game in another package."""
+
+    name: str
+    package: str
+    make: Callable[[int, int], RandomRollout]
+
+
+def list_rivals() -> dict[str, Rival]:
+    """By the name of our game."""
+    return {
+        "foraging": Rival(JUMANJI, "jumanji", make_jumanji_rollout),
+        "overcooked": Rival(JAXMARL, "jaxmarl", make_jaxmarl_rollout),
+    }
+
+
 def measure_stepping(
     environments: Sequence[str], settings: BenchSettings, clock: Callable[[], float]
 ) -> list[dict[str, Any]]:
-    """A row for every environment, and one for Jumanji's if `foraging` is among them."""
+    """A row for every environment, then one for each of the same games in other packages that are installed."""
     count, length = settings.stepping_envs, settings.stepping_length
     work = {name: make_rollout(registry.make(name), count, length) for name in environments}
-    compared = COMPARED in work and find_spec("jumanji") is not None
-    if compared:
-        work[JUMANJI] = make_jumanji_rollout(count, length)
+    rivals = {ours: rival for ours, rival in list_rivals().items() if ours in work and find_spec(rival.package)}
+    work |= {rival.name: rival.make(count, length) for rival in rivals.values()}
     seconds = time_interleaved(work, repeats=settings.repeats, clock=clock)
-    rows = [
-        {"env": name, "num_envs": count, "steps_per_second": count * length / median(seconds[name])} for name in work
-    ]
-    if compared:
-        rows[-1]["foraging_is_times_as_fast"] = median_ratio(seconds[JUMANJI], seconds[COMPARED])
-    return rows
+    rows = {
+        name: {"env": name, "num_envs": count, "steps_per_second": count * length / median(seconds[name])}
+        for name in work
+    }
+    for ours, rival in rivals.items():
+        rows[rival.name][f"{ours}_is_times_as_fast"] = median_ratio(seconds[rival.name], seconds[ours])
+    return list(rows.values())

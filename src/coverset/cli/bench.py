@@ -67,6 +67,7 @@ COLUMNS: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
             ("num_envs", "in parallel", "d"),
             ("steps_per_second", "steps/s", ",.0f"),
             ("foraging_is_times_as_fast", "speedup of foraging", ".2f"),
+            ("overcooked_is_times_as_fast", "speedup of overcooked", ".2f"),
         ),
     ),
     "acting": (

@@ -44,6 +44,9 @@ def show_evaluation(records: Sequence[Record], *, details: bool = False) -> None
         print("ref.: the most that best responses of the partner's own seed earn with it.")
     if listed:
         _explain_partners(first)
+    if unit := first.get("return_unit"):
+        mean = sum(record["mean_return"] for record in records) / len(records) / unit["size"]
+        print(f"The mean return is {mean:.3g} {unit['name']}.")
     if (seats := _describe_seats(records)) is not None:
         print(seats)
 

@@ -47,8 +47,16 @@ def print_summaries(summaries: Sequence[dict[str, Any]], *, details: bool = Fals
     for *cells, teammates in rows:
         table.add_row(*cells, escape(teammates if len(teammates) <= left else f"{teammates[: left - 1]}…"))
     console.print(table)
+    if sentence := _in_units(first):
+        console.print(sentence)
     if details:
         _print_members(console, summaries)
+
+
+def _in_units(summary: dict[str, Any]) -> str | None:
+    """What returns are counted in, where the game says."""
+    unit = summary.get("return_unit")
+    return unit and f"One of the {unit['name']} is a return of {unit['size']:.3g}."
 
 
 def _print_members(console: Console, summaries: Sequence[dict[str, Any]]) -> None:

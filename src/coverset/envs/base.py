@@ -9,7 +9,7 @@ import abc
 import inspect
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,15 @@ from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, PyTree
 
 OMIT_DEFAULT: Mapping[str, bool] = {"omit_default": True}
 """Metadata of a parameter that records omit at its default, so that records from before it existed stay the same."""
+
+
+class ReturnUnit(NamedTuple):
+    """What a return is counted in, beside plain numbers."""
+
+    name: str
+    """In the plural, such as "soups"."""
+    size: float
+    """The return that one of them is worth."""
 
 
 class Environment(abc.ABC):
@@ -103,6 +112,11 @@ class Environment(abc.ABC):
     def seats_alike(self) -> bool:
         """Whether the seats are interchangeable: same actions, rules and initial distribution."""
         return len(set(self.num_actions)) == 1
+
+    @property
+    def return_unit(self) -> ReturnUnit | None:
+        """What results also count returns in, such as soups of 20; None for numbers alone."""
+        return None
 
     @property
     def conventions(self) -> tuple[str, ...]:

@@ -172,6 +172,8 @@ def _check_types(environment: Environment) -> None:
         _fail(environment, "step reward", wanted, _describe_array(outcome.reward))
     for field in ("terminated", "truncated"):
         _check_array(environment, f"step {field}", getattr(outcome, field), jax.ShapeDtypeStruct((), jnp.bool_))
+    if outcome.shaping is not None:
+        _check_array(environment, "step shaping", outcome.shaping, jax.ShapeDtypeStruct((), jnp.float32))
     for seat in range(environment.num_seats):
         index = _trace(environment, "convention", lambda state, seat=seat: environment.convention(state, seat), state)
         if getattr(index, "shape", None) != () or not jnp.issubdtype(index.dtype, jnp.integer):
@@ -332,6 +334,7 @@ class _PlayedStep(NamedTuple):
     reward: Scalar | Float[Array, "seats"]
     terminated: Flag
     truncated: Flag
+    shaping: Scalar | None
     conventions: Int[Array, "seats"]
     legal: Bool[Array, "seats a"] | None
 
@@ -380,6 +383,8 @@ def _check_played_steps(environment: Environment, played: Any) -> np.ndarray:
     _check_finite(environment, "observe", played.observations)
     _check_padding(environment, played.observations)
     _check_finite(environment, "step reward", played.reward)
+    if played.shaping is not None:
+        _check_finite(environment, "step shaping", played.shaping)
     _check_legal(environment, played.legal)
     if (played.terminated & played.truncated).any():
         _fail(environment, "step truncated", "be False where terminated is True", "both True")

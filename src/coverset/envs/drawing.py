@@ -31,6 +31,9 @@ class Mark:
     """One or two letters, drawn on the cell."""
     name: str = ""
     """Name for screen readers, such as "corner A"; the label if empty."""
+    icon: str = ""
+    """A picture instead of the plain shape, with the label on it: counter, onions, plates, hatch, pot, onion, plate,
+    soup, and the contents of a pot: filling, cooking, done."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,10 @@ class Scene:
     """Other objects on the grid, drawn as discs."""
     played: tuple[int, int] | None = None
     """The table entry that the pair has just earned."""
+    facing: Sequence[str] = ()
+    """Where every player looks: up, down, left or right. Empty where that does not matter."""
+    carried: Sequence[str] = ()
+    """The icon of what every player holds, "" for nothing. Empty where nobody holds anything."""
     words: str = ""
     """The rest of the state in full sentences, for screen readers. If empty, the objects are listed."""
 

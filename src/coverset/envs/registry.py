@@ -14,6 +14,7 @@ from coverset.checks import check_one_of, check_type, describe_exception
 from coverset.envs.base import Environment
 from coverset.envs.foraging import Foraging
 from coverset.envs.matrix import MATCHING_PENNIES, ROCK_PAPER_SCISSORS, MatrixGame
+from coverset.envs.overcooked import Overcooked
 from coverset.envs.reaching import WEIGHTED, Reaching
 from coverset.envs.signalling import Signalling
 from coverset.runs.trust import check_trusted, foreign_names, note_named
@@ -55,6 +56,7 @@ _BUILT_IN: dict[str, Factory] = {
     "weighted-reaching": _weighted_reaching,
     "foraging": Foraging,
     "signalling": Signalling,
+    "overcooked": Overcooked,
     "rock-paper-scissors": _zero_sum(ROCK_PAPER_SCISSORS),
     "matching-pennies": _zero_sum(MATCHING_PENNIES),
 }

@@ -71,6 +71,7 @@ def measure_population(
             else _describe_unnamed(swapped_key, environment, population, returns.mean(axis=-1), pair_returns, margin)
         ),
         "episodes_per_pair": trials,
+        "return_unit": describe_unit(environment),
         "cross_play": round_floats(returns.mean(axis=-1)),
         "cross_play_standard_error": round_floats(returns.std(axis=-1, ddof=1) / trials**0.5),
         "seat_returns": mean_seat_returns(environment, played),
@@ -107,6 +108,12 @@ def _describe_unnamed(
         "conventions": [join_kind(kind, told) for kind, told in zip(found["conventions"], words, strict=True)],
         "best_response_conventions": [f"{serves}; {describe_row(returns[i], i)}" for i, serves in enumerate(served)],
     }
+
+
+def describe_unit(environment: Environment) -> dict[str, Any] | None:
+    """What results also count returns in, for records; None for numbers alone."""
+    unit = environment.return_unit
+    return None if unit is None else unit._asdict()
 
 
 def _constraints(pair_returns: Float[np.ndarray, "R C"], margin: float) -> dict[str, Any]:

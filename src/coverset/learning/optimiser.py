@@ -34,6 +34,11 @@ def adam_step(
     return eqx.apply_updates(network, jax.tree.map(lambda d: -rate * d, direction)), moments
 
 
+def shaping_weight(share: float, progress: Scalar) -> Scalar:
+    """The weight of shaped rewards: from 1 at the start of a run linearly to 0 after this share of it."""
+    return jnp.maximum(1.0 - progress / share, 0.0)
+
+
 def explore_then_settle(start: float, final: float | None, progress: Scalar) -> Scalar:
     """`start` through the first half of a run, so that conventions are found; then linearly to `final`, to be firm."""
     end = start if final is None else final

@@ -13,6 +13,7 @@ from coverset.envs.extensions import best_response, heuristics
 from coverset.envs.oracle import Oracle
 from coverset.evaluation.cross_play import limit_episodes, limit_trials
 from coverset.evaluation.robustness import EPISODES, count_mixed_teams, evaluate_agent
+from coverset.evaluation.summary import describe_unit
 from coverset.partners import AGENT_FILE, GenerationRun, load_agent_for, read_run, seed_directories
 from coverset.pipeline.agents import find_agents
 from coverset.pipeline.held_out import add_references, find_held_out
@@ -108,8 +109,8 @@ def _evaluate_one(
         **options,
     )
     made_by = {"method": run.config["method"], "learner": about["learner"], "agent": place.name}
-    game = game_title(about["env"], about["env_parameters"])
-    return {"seed": seed, "env": about["env"], "game": game, **made_by, **add_references(record.to_json(), held_out)}
+    game = {"game": game_title(about["env"], about["env_parameters"]), "return_unit": describe_unit(run.environment)}
+    return {"seed": seed, "env": about["env"], **game, **made_by, **add_references(record.to_json(), held_out)}
 
 
 def default_episodes(environment: Environment) -> int:

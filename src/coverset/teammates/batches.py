@@ -82,7 +82,7 @@ def estimate(
       steps: a rollout.
       memory: of the critic, before the rollout.
       settings: of the run.
-      bonus: the method's reward for every step, if it has one.
+      bonus: what the method and the game's shaping add to the reward of every step, if anything.
     """
     identity = critic.identity(grid.best_responses(), grid.teams())
     values: Values = critic.evaluate(steps.observations, steps.final_observations, memory, steps.fresh, identity)
@@ -98,6 +98,11 @@ def estimate(
 
 def _add_bonus(reward: Float[Array, "T R B"], bonus: Float[Array, "T R B"] | None) -> Float[Array, "T R B"]:
     return reward if bonus is None else reward + bonus
+
+
+def add_rewards(one: Float[Array, "T R B"] | None, other: Float[Array, "T R B"] | None) -> Float[Array, "T R B"] | None:
+    """The sum of two additional rewards, each of which may be missing."""
+    return other if one is None else _add_bonus(one, other)
 
 
 def objective_rewards(

@@ -78,6 +78,8 @@ class Steps(NamedTuple):
     """Rewards of all seats but the ego's; None where all seats share one."""
     legal: Bool[Array, "*t R B seats a"] | None = None
     """Legal actions; None where nothing is masked."""
+    shaping: Float[Array, "*t R B"] | None = None
+    """The game's shaped reward; None where it has none."""
 
 
 class Tally(NamedTuple):
@@ -245,6 +247,7 @@ def _take_step(
         final_observations=over_grid(environment.observe)(outcome.state),
         fresh=playing.fresh,
         is_data=is_data,
+        shaping=outcome.shaping,
     )
     return step, outcome
 

@@ -24,11 +24,19 @@ from jaxtyping import Array, Bool, Float, Int
 
 from coverset.envs.base import Environment
 from coverset.envs.seats import seating
-from coverset.learning.optimiser import explore_then_settle
+from coverset.learning.optimiser import explore_then_settle, shaping_weight
 from coverset.policies.actor import ActorPolicy
 from coverset.policies.population import Population
 from coverset.settings import GenerateSettings, Schedule
-from coverset.teammates.batches import Batch, SeatBatch, critic_batch, estimate, normalising_scale, seat_batch
+from coverset.teammates.batches import (
+    Batch,
+    SeatBatch,
+    add_rewards,
+    critic_batch,
+    estimate,
+    normalising_scale,
+    seat_batch,
+)
 from coverset.teammates.collect import Playing, Steps, Tally, collect, grid_logits, start_playing
 from coverset.teammates.critic import PairCritic
 from coverset.teammates.fit import check_fit
@@ -233,6 +241,14 @@ class Trainer:
             rate=fall * explore_then_settle(1.0, 0.0, settling),
         )
 
+    def shaping(self, state: TrainState, steps: Steps) -> Float[Array, "T R B"] | None:
+        """The game's shaped reward with its present weight; None where there is none."""
+        share, stage = self.settings.shaping_share, self.method.stage(state.method)
+        if steps.shaping is None or share == 0.0:
+            return None
+        progress = self.progress(state) if stage is None else stage.progress
+        return shaping_weight(share, progress) * steps.shaping
+
     def train_chunk(self, state: TrainState) -> tuple[TrainState, Metrics]:
         """`updates_per_chunk` updates, and their log: sums of episodes, means of losses, the last pair values.
 
@@ -320,6 +336,7 @@ class Trainer:
         grid, s, networks = self.grid, self.settings, state.optimised.networks
         rollout = Rollout(self.world, grid, steps, networks, self.progress(state))
         bonus = self.method.bonus(networks.method, state.method, rollout)
+        bonus = add_rewards(bonus, self.shaping(state, steps))
         before = state.critic_memories
         advantage, target, memory = estimate(grid, networks.critic, steps, before.critic, s, bonus)
         target_memory = memory

@@ -3,6 +3,7 @@
 
 import { s } from "../dom.js";
 import { allSeats, SHAPES } from "../seats.js";
+import { drawIcon } from "./icons.js";
 import { payoffTable } from "./table.js";
 
 const CELL = 10;
@@ -13,6 +14,8 @@ const DRAWN = {
   diamond: () => s("path", { d: "M0 -4 L4 0 L0 4 L-4 0 Z" }),
   triangle: () => s("path", { d: "M0 -3.8 L4 3.1 L-4 3.1 Z" }),
 };
+
+const TURNS = { up: 0, right: 90, down: 180, left: 270 };
 
 const middle = ([row, column]) => [column * CELL + CELL / 2, row * CELL + CELL / 2];
 const where = ([row, column]) => `row ${row + 1}, column ${column + 1}`;
@@ -26,9 +29,10 @@ export function create(board) {
     element: drawn.element,
     aside: table ? table.element : null,
     show(frame, view) {
-      const { positions = [], objects = [], played = null } = frame.scene;
+      const { positions = [], objects = [], played = null, facing = [], carried = [] } = frame.scene;
       drawn.objects.replaceChildren(...objects.flatMap(drawObject));
       drawn.place(visible(positions, view), view.letters, (frame.actions ?? []).map((action, seat) => board.actions[seat][action]?.highlighted));
+      drawn.dress(facing, carried);
       table?.mark(played);
     },
     describe(frame, view) {
@@ -47,8 +51,17 @@ function at(board, cell) {
   return place ? `, ${nameOf(place)}` : "";
 }
 
+// A picture on its cell, or null for a mark without one.
+function drawPicture(mark) {
+  const picture = mark.icon && drawIcon(mark.icon, mark.label);
+  picture?.setAttribute("transform", `translate(${middle(mark.cell).join(" ")})`);
+  return picture || null;
+}
+
 function drawPlace(mark) {
   const [x, y] = middle(mark.cell);
+  const picture = drawPicture(mark);
+  if (picture) return [picture];
   return [
     s("rect", { x: x - 4.6, y: y - 4.6, width: 9.2, height: 9.2, rx: 1.2, class: "goal" }),
     s("text", { x, y: y + 1.8, class: "goal-name" }, mark.label),
@@ -57,12 +70,14 @@ function drawPlace(mark) {
 
 function drawObject(mark) {
   const [x, y] = middle(mark.cell);
+  const picture = drawPicture(mark);
+  if (picture) return [picture];
   return [s("circle", { cx: x, cy: y, r: 3.6, class: "object" }), s("text", { x, y: y + 1.6, class: "object-name" }, mark.label)];
 }
 
 function drawPlayer(seat) {
   const [shape] = SHAPES[seat] ?? SHAPES[0];
-  return s("g", { class: `player seat-${seat} colour-${seat % COLOURS} hidden` }, DRAWN[shape](), s("text", { y: shape === "triangle" ? 2 : 1.3, class: "letter" }, ""));
+  return s("g", { class: `player seat-${seat} colour-${seat % COLOURS} hidden` }, s("path", { d: "M-2 -2.6 L0 -4.8 L2 -2.6 Z", class: "nose hidden" }), DRAWN[shape](), s("g", { class: "carried" }), s("text", { y: shape === "triangle" ? 2 : 1.3, class: "letter" }, ""));
 }
 
 // Where player `number` of `count` on one cell is drawn, from the middle of the cell, and how large.
@@ -86,12 +101,22 @@ function drawGrid(board) {
   return {
     element,
     objects,
+    dress(facing, carried) {
+      players.forEach((player, seat) => {
+        const nose = player.querySelector(".nose");
+        nose.classList.toggle("hidden", !(facing[seat] in TURNS));
+        nose.setAttribute("transform", `rotate(${TURNS[facing[seat]] ?? 0})`);
+        const picture = drawIcon(carried[seat] ?? "");
+        picture?.setAttribute("transform", "translate(2.2 2.4) scale(0.75)");
+        player.querySelector(".carried").replaceChildren(...(picture ? [picture] : []));
+      });
+    },
     place(positions, letters, acting) {
       players.forEach((player, seat) => {
         const cell = positions[seat];
         player.classList.toggle("hidden", !cell);
         player.classList.toggle("acting", Boolean(acting[seat]));
-        player.querySelector("text").textContent = letters[seat];
+        player.querySelector(".letter").textContent = letters[seat];
         delete player.dataset.cell;
         if (!cell) return player.style.removeProperty("transform");
         const here = allSeats(board).filter((other) => same(positions[other], cell));
