@@ -9,12 +9,14 @@ begin with another pair, a grid that is not square.
 
 import abc
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from coverset.learning.constraints import constraint_slack
+from coverset.settings import Schedule
 from coverset.teammates.pair_grid import PairGrid
 from coverset.types import PairMatrix, PRNGKey, PyTree, Scalar
 
@@ -97,6 +99,11 @@ class Prefix(NamedTuple):
     own_action_probability: Float[Array, ""] | float = 0.0
     """Chance that a seat's action before the switch is the cell's own after all, drawn for every step: the mixed play
     of CoMeDi has 1/2."""
+    probability: Float[Array, ""] | float = 1.0
+    """Chance that an episode of such a cell has a prefix at all."""
+    longest: int | None = None
+    """Number of steps below which the switch is drawn; the horizon if None. Much shorter prefixes are needed where
+    episodes usually end long before the horizon: one that ends before its switch is no data."""
 
 
 class Stage(NamedTuple):
@@ -115,6 +122,8 @@ class Method(abc.ABC):
 
     default_settings: ClassVar[Mapping[str, Any] | None] = None
     """Shared settings with which the method is run in every game; None for those of the preset."""
+    preset_changes: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """Shared settings that replace those of every preset."""
 
     def grid_size(self, settings: "GenerateSettings") -> tuple[int, int]:
         """Numbers of best responses and of teammates."""
@@ -123,6 +132,15 @@ class Method(abc.ABC):
     def grid(self, settings: "GenerateSettings") -> PairGrid:
         """Who plays with whom in how many environments."""
         return PairGrid(*self.grid_size(settings), settings.envs_per_pair, settings.extra_self_play)
+
+    def schedule(self, settings: "GenerateSettings") -> Schedule:
+        """How a run is cut into dispatches."""
+        steps_per_update = self.grid(settings).num_envs * settings.rollout_length
+        return Schedule(settings.total_steps, settings.chunk_steps, steps_per_update)
+
+    def check(self, world: World) -> None:
+        """Raise ValueError, in one sentence, if the method cannot work with this game or these settings."""
+        del world
 
     @abc.abstractmethod
     def init(self, key: PRNGKey, world: World) -> PyTree:

@@ -10,8 +10,10 @@ METHODS = {
     "lbrdiv": "coverset.teammates.methods.lbrdiv:LBRDiv",
     "brdiv": "coverset.teammates.methods.brdiv:BRDiv",
     "lipo": "coverset.teammates.methods.lipo:LIPO",
+    "lipo-max": "coverset.teammates.methods.lipo_max:LIPOMax",
     "growing": "coverset.teammates.methods.growing:Growing",
     "independent": "coverset.teammates.methods.independent:Independent",
+    "mep": "coverset.teammates.methods.mep:MEP",
 }
 
 

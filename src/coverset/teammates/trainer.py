@@ -113,8 +113,7 @@ class Trainer:
     @property
     def schedule(self) -> Schedule:
         """How the run is cut into dispatches."""
-        s = self.settings
-        return Schedule(s.total_steps, s.chunk_steps, self.grid.num_envs * s.rollout_length)
+        return self.method.schedule(self.settings)
 
     @property
     def is_square(self) -> bool:
@@ -364,6 +363,7 @@ def _all_finite(losses: Losses, pair_values: Array) -> Bool[Array, ""]:
 def check_trainer(trainer: Trainer) -> None:
     """Raise ValueError unless the settings fit the game, the networks and the method's grid."""
     s, environment, grid = trainer.settings, trainer.environment, trainer.grid
+    trainer.method.check(trainer.world)
     for side in (0, 1):
         check_observation_shape(s.network, actor_spec(environment, s, side).input_shape)
     check_observation_shape(s.critic_network, critic_input_shape(environment))
