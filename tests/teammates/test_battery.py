@@ -48,6 +48,8 @@ EXPECTED = {
     "growing": Expectation({"total_steps": 120_000, "probes": 4, "rounds": 2, "entropy": 0.02}, apart=True),
     "independent": Expectation(),
     "mep": Expectation({"alpha": 0.1}),
+    "trajedi": Expectation({"diversity_weight": 0.4}),
+    "fcp": Expectation(members=(2, 6)),
 }
 SLOW = ("growing",)
 

@@ -14,6 +14,8 @@ METHODS = {
     "growing": "coverset.teammates.methods.growing:Growing",
     "independent": "coverset.teammates.methods.independent:Independent",
     "mep": "coverset.teammates.methods.mep:MEP",
+    "trajedi": "coverset.teammates.methods.trajedi:TrajeDi",
+    "fcp": "coverset.teammates.methods.fcp:FCP",
 }
 
 
