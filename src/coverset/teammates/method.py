@@ -101,9 +101,9 @@ class Prefix(NamedTuple):
     of CoMeDi has 1/2."""
     probability: Float[Array, ""] | float = 1.0
     """Chance that an episode of such a cell has a prefix at all."""
-    longest: int | None = None
-    """Number of steps below which the switch is drawn; the horizon if None. Much shorter prefixes are needed where
-    episodes usually end long before the horizon: one that ends before its switch is no data."""
+    longest_share: float = 1.0
+    """Share of the horizon up to which the switch is drawn. Where episodes usually end long before the horizon it
+    should be small: an episode that ends before its switch is no data."""
 
 
 class Stage(NamedTuple):

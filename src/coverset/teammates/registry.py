@@ -16,6 +16,8 @@ METHODS = {
     "mep": "coverset.teammates.methods.mep:MEP",
     "trajedi": "coverset.teammates.methods.trajedi:TrajeDi",
     "fcp": "coverset.teammates.methods.fcp:FCP",
+    "maven": "coverset.teammates.methods.maven:MAVEN",
+    "edrqn": "coverset.teammates.methods.edrqn:EDRQN",
 }
 
 

@@ -46,10 +46,14 @@ def test_two_pairs_have_the_weights_of_the_sum() -> None:
 
 
 def test_the_mean_starts_with_the_first_estimate_and_then_moves_by_its_rate() -> None:
-    first = follow_compatibility(jnp.full((3, 3), 50.0), seen_values(RETURNS, update=0), 0.25)
+    first = follow_compatibility(jnp.full((3, 3), 50.0), RETURNS, 0.25, jnp.bool_(True))
     np.testing.assert_allclose(first, RETURNS + RETURNS.T)
-    second = follow_compatibility(first, seen_values(jnp.zeros((3, 3)), update=1), 0.25)
+    second = follow_compatibility(first, jnp.zeros((3, 3)), 0.25, jnp.bool_(False))
     np.testing.assert_allclose(second, 0.75 * (RETURNS + RETURNS.T))
+    method = LIPOMax()
+    begun = method.update(jnp.zeros((3, 3)), seen_values(RETURNS, update=0))
+    np.testing.assert_allclose(begun, first)
+    assert not np.allclose(method.update(begun, seen_values(2 * RETURNS, update=1)), 2 * first)
 
 
 @pytest.mark.parametrize("changes", [{"alpha": -1.0}, {"alpha": float("inf")}, {"averaging_rate": 0.0}])

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Bool, Int
 
 from coverset.checks import check_at_least, check_between, check_finite, check_positive
 from coverset.teammates.method import Method, PairWeights, Seen, World
@@ -33,10 +33,12 @@ def most_compatible(compatibility: PairMatrix) -> Int[Array, "K"]:
     return jnp.argmax(jnp.where(others, compatibility, -jnp.inf), axis=1)
 
 
-def follow_compatibility(mean: PairMatrix, seen: Seen, rate: float) -> PairMatrix:
+def follow_compatibility(
+    mean: PairMatrix, pair_values: PairMatrix, rate: float, is_first: Bool[Array, ""]
+) -> PairMatrix:
     """The running mean of R_ij + R_ji; it starts with the first estimate."""
-    both = seen.pair_values + seen.pair_values.T
-    return jnp.where(seen.update == 0, both, (1.0 - rate) * mean + rate * both)
+    both = pair_values + pair_values.T
+    return jnp.where(is_first, both, (1.0 - rate) * mean + rate * both)
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class LIPOMax(Method):
         return PairWeights(own - self.alpha * rivals, own - self.alpha * rivals.T)
 
     def update(self, state: PairMatrix, seen: Seen) -> PairMatrix:
-        return follow_compatibility(state, seen, self.averaging_rate)
+        return follow_compatibility(state, seen.pair_values, self.averaging_rate, seen.update == 0)
 
     def report(self, state: PairMatrix) -> dict[str, Array]:
         return {"rival": most_compatible(state) + 1}
