@@ -50,6 +50,9 @@ EXPECTED = {
     "mep": Expectation({"alpha": 0.1}),
     "trajedi": Expectation({"diversity_weight": 0.4}),
     "fcp": Expectation(members=(2, 6)),
+    "comedi": Expectation(apart=True),
+    "adversity": Expectation(apart=True),
+    "lbrdiv-guarded": Expectation(apart=True),
     "maven": Expectation({"information_weight": 0.4}, apart=True),
     "edrqn": Expectation({"highest_entropy": 0.2, "entropy": 0.0}, least=0.8),
 }

@@ -101,7 +101,7 @@ class Prefix(NamedTuple):
     of CoMeDi has 1/2."""
     probability: Float[Array, ""] | float = 1.0
     """Chance that an episode of such a cell has a prefix at all."""
-    longest_share: float = 1.0
+    longest_share: Float[Array, ""] | float = 1.0
     """Share of the horizon up to which the switch is drawn. Where episodes usually end long before the horizon it
     should be small: an episode that ends before its switch is no data."""
 

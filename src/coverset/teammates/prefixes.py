@@ -94,7 +94,7 @@ def _draw_switches(
     There is none in cells whose prefix is their own pair, in extra self-play, and in episodes drawn to have none.
     """
     shape = (*leading, grid.rows, grid.row_size)
-    longest = max(1, round(prefix.longest_share * environment.horizon))
+    longest = jnp.maximum(1.0, jnp.round(prefix.longest_share * environment.horizon)).astype(jnp.int32)
     drawn = jax.random.randint(key, shape, 0, longest)
     begins = jax.random.uniform(jax.random.fold_in(key, 1), shape) < prefix.probability
     rows, columns = jnp.meshgrid(jnp.arange(grid.rows), jnp.arange(grid.columns), indexing="ij")

@@ -16,6 +16,9 @@ METHODS = {
     "mep": "coverset.teammates.methods.mep:MEP",
     "trajedi": "coverset.teammates.methods.trajedi:TrajeDi",
     "fcp": "coverset.teammates.methods.fcp:FCP",
+    "comedi": "coverset.teammates.methods.comedi:CoMeDi",
+    "adversity": "coverset.teammates.methods.adversity:Adversity",
+    "lbrdiv-guarded": "coverset.teammates.methods.lbrdiv_guarded:GuardedLBRDiv",
     "maven": "coverset.teammates.methods.maven:MAVEN",
     "edrqn": "coverset.teammates.methods.edrqn:EDRQN",
 }
