@@ -61,7 +61,7 @@ KNOW_A_GAME = {
 
 METHOD_TOOLS = (
     *("teammates.method", "teammates.networks", "teammates.pair_grid", "teammates.probe_grid", "teammates.self_play"),
-    "learning.losses",
+    *("teammates.ego_grid", "learning.losses", "envs.relabelled"),
 )
 MAY_IMPORT = {
     **{

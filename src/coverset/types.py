@@ -45,3 +45,12 @@ class Outcome(NamedTuple):
     """The game is over; its future return is 0."""
     truncated: Flag
     """The time limit ended the episode; learners bootstrap from the value of the final state."""
+
+
+class Symmetry(NamedTuple):
+    """A way to relabel a game's observations and actions, the same for all seats, that leaves the game as it is."""
+
+    observations: tuple[int, ...]
+    """Entry e of a relabelled observation is entry `observations[e]` of the true one."""
+    actions: tuple[int, ...]
+    """Relabelled action a is carried out as the true action `actions[a]`."""

@@ -138,6 +138,11 @@ class Method(abc.ABC):
         steps_per_update = self.grid(settings).num_envs * settings.rollout_length
         return Schedule(settings.total_steps, settings.chunk_steps, steps_per_update)
 
+    def training_environment(self, environment: "Environment") -> "Environment":
+        """The game that is played in training, with the same observations and actions; policies are measured in
+        `environment` itself."""
+        return environment
+
     def check(self, world: World) -> None:
         """Raise ValueError, in one sentence, if the method cannot work with this game or these settings."""
         del world

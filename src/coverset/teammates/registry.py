@@ -19,6 +19,8 @@ METHODS = {
     "comedi": "coverset.teammates.methods.comedi:CoMeDi",
     "adversity": "coverset.teammates.methods.adversity:Adversity",
     "lbrdiv-guarded": "coverset.teammates.methods.lbrdiv_guarded:GuardedLBRDiv",
+    "other-play": "coverset.teammates.methods.other_play:OtherPlay",
+    "rotate": "coverset.teammates.methods.rotate:ROTATE",
     "maven": "coverset.teammates.methods.maven:MAVEN",
     "edrqn": "coverset.teammates.methods.edrqn:EDRQN",
 }

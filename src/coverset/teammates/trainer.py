@@ -107,6 +107,11 @@ class Trainer:
         return World(self.environment, self.settings, *self.method.grid_size(self.settings))
 
     @property
+    def game(self) -> Environment:
+        """What is played in training."""
+        return self.method.training_environment(self.environment)
+
+    @property
     def grid(self) -> PairGrid:
         return self.method.grid(self.settings)
 
@@ -158,7 +163,7 @@ class Trainer:
             method=method,
             stuck=jnp.zeros(max(grid.rows, grid.columns), jnp.int32),
             settled=jnp.int32(0),
-            playing=start_playing(env_key, self.environment, grid, networks, self.method.prefix(method)),
+            playing=start_playing(env_key, self.game, grid, networks, self.method.prefix(method)),
         )
 
     def next_stage(self, state: TrainState) -> TrainState:
@@ -233,7 +238,7 @@ class Trainer:
         key, collect_key, improve_key, value_key = jax.random.split(state.key, 4)
         steps, tally, playing = collect(
             collect_key,
-            self.environment,
+            self.game,
             self.grid,
             state.optimised.networks,
             state.playing,
@@ -296,8 +301,8 @@ class Trainer:
         """The critic's estimate of every pair's expected return, over states that all pairs share."""
         s, grid = self.settings, self.grid
         if s.value_states == "initial":
-            fresh = jax.vmap(self.environment.reset)(jax.random.split(key, s.value_samples))
-            observations = jax.vmap(self.environment.observe)(fresh)
+            fresh = jax.vmap(self.game.reset)(jax.random.split(key, s.value_samples))
+            observations = jax.vmap(self.game.observe)(fresh)
         else:
             visited = steps.observations.reshape(-1, *steps.observations.shape[-2:])
             observations = visited[jax.random.randint(key, (s.value_samples,), 0, visited.shape[0])]
