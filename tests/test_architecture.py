@@ -59,7 +59,10 @@ KNOW_A_GAME = {
 }
 """Who may name a game besides its own folder: the table of built-in names, and what is about that one game."""
 
-METHOD_TOOLS = ("teammates.method", "teammates.networks", "teammates.pair_grid", "teammates.probe_grid")
+METHOD_TOOLS = (
+    *("teammates.method", "teammates.networks", "teammates.pair_grid", "teammates.probe_grid", "teammates.self_play"),
+    *("teammates.ego_grid", "learning.losses", "envs.relabelled"),
+)
 MAY_IMPORT = {
     **{
         f"coverset.solver.{part}": ("types", "checks", "solver")
@@ -74,7 +77,7 @@ MAY_IMPORT = {
     "coverset.policy": ("types",),
     "coverset.types": (),
     "coverset.checks": ("types",),
-    "coverset.teammates.method": ("types", "checks", "learning.constraints", "teammates.pair_grid"),
+    "coverset.teammates.method": ("types", "checks", "settings", "learning.constraints", "teammates.pair_grid"),
     "coverset.teammates.methods": ("types", "checks", "evaluation", "policies", *METHOD_TOOLS),
     "coverset.adhoc.registry": ("adhoc.learner", "extending", "runs", "settings"),
     "coverset.adhoc.learners": ("types", "checks", "adhoc.learner", "adhoc.ppo", "evaluation", "policies", "policy"),

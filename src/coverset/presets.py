@@ -225,7 +225,8 @@ def _generation_preset(environment: str, method: str, preset: str) -> dict[str, 
     values = _GENERATE.get(environment, {}).get(preset, _OTHER_ENVIRONMENTS)
     alpha = _ALPHA.get(method, {}).get(environment)
     tuned = _FAST_OF_METHOD.get(method, {}).get(environment, {}) if preset == "fast" else {}
-    return {**({} if alpha is None else {"alpha": alpha}), **values, **tuned}
+    changes = method_class(method).preset_changes
+    return {**({} if alpha is None else {"alpha": alpha}), **values, **tuned, **changes}
 
 
 _PAPER_AGENT: dict[str, Any] = {

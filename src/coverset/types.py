@@ -61,3 +61,12 @@ class Outcome(NamedTuple):
     shaping: Scalar | None = None
     """What the game pays all players for steps on the way, if it does. Training may add it to the reward with a weight
     that falls to 0 (`shaping_share`); returns never include it."""
+
+
+class Symmetry(NamedTuple):
+    """A way to relabel a game's observations and actions, the same for all seats, that leaves the game as it is."""
+
+    observations: tuple[int, ...]
+    """Entry e of a relabelled observation is entry `observations[e]` of the true one."""
+    actions: tuple[int, ...]
+    """Relabelled action a is carried out as the true action `actions[a]`."""

@@ -109,6 +109,15 @@ def test_the_switch_is_uniform_over_the_steps_up_to_the_horizon() -> None:
     assert not np.asarray(draws.switch)[:, np.asarray(GRID.best_responses() == GRID.teammates())].any()
 
 
+def test_prefixes_may_be_limited_in_length_and_to_a_share_of_the_episodes() -> None:
+    game = Countdown(horizon=10)
+    prefix = SELF_PLAY_FIRST._replace(probability=0.25, longest_share=0.4)
+    drawn = np.asarray(draw_prefixes(jax.random.key(0), game, GRID, prefix, 500).switch)
+    drawn = drawn[:, np.asarray(GRID.best_responses() != GRID.teammates())]
+    wanted = 0.25 * np.full(4, 0.25) + 0.75 * np.eye(4)[0]
+    np.testing.assert_allclose(np.bincount(drawn.ravel()) / drawn.size, wanted, atol=5 * (0.25 / drawn.size) ** 0.5)
+
+
 @pytest.mark.parametrize(("probability", "low", "high"), [(1.0, 1.0, 1.0), (0.5, 0.3, 0.7)])
 def test_own_actions_are_mixed_into_the_prefix_with_their_probability(
     sure: Networks, probability: float, low: float, high: float

@@ -11,6 +11,7 @@ import jax
 from coverset.bench.acting import measure_acting
 from coverset.bench.coverage import measure_coverage
 from coverset.bench.figure import bench_figure
+from coverset.bench.methods import measure_methods
 from coverset.bench.parts import measure_parts
 from coverset.bench.scaling import measure_environments, measure_populations
 from coverset.bench.settings import FULL, BenchSettings
@@ -68,6 +69,32 @@ def bench(
     if out is not None:
         save_figure(Path(out) / "bench.png", bench_figure(record))
         write_json(Path(out) / "bench.json", record)
+    return record
+
+
+def bench_methods(
+    environments: Sequence[str],
+    *,
+    preset: str = "fast",
+    settings: BenchSettings = FULL,
+    clock: str = "wall",
+    out: str | Path | None = None,
+) -> dict[str, Any]:
+    """Compare the cost of an update of every built-in method with L-BRDiv's; written to `methods.json` in `out`.
+
+    Args:
+      environments: names that `coverset.make` knows.
+      preset: `fast` or `paper`.
+      settings: repeats, and settings of teammate generation.
+      clock: `wall` or `cpu`.
+      out: directory; nothing is written if not given.
+    """
+    _check_choices(environments, [preset], out)
+    timer = find_clock(clock)
+    rows = [row for name in environments for row in measure_methods(name, settings, timer, preset=preset)]
+    record = {"machine": _describe_machine(clock), "methods": rows}
+    if out is not None:
+        write_json(Path(out) / "methods.json", record)
     return record
 
 

@@ -15,13 +15,15 @@ from coverset.cli.options import read_options
 DESCRIPTION = """Measure how fast this machine generates teammates and trains agents: throughput, share of the
 matrix-product peak, breakdown of an update, the same update with gathered parameters and masked losses, scaling with K
 and with environments, environments alone, start-up and memory. Compared programs are interleaved within one run;
-docs/how-to/benchmark.md explains the tables. All benchmarks together take well over a quarter of an hour on two cores;
+docs/how-to/benchmark.md explains the tables. `coverset bench methods` compares the cost of an update of every method
+with that of L-BRDiv instead. All benchmarks together take well over a quarter of an hour on two cores;
 nothing else should run meanwhile.
 
 Examples:
   coverset bench --quick
   coverset bench foraging --preset fast --out runs/bench
   coverset bench --clock cpu --json
+  coverset bench methods reaching --clock cpu
 """
 
 COLUMNS: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
@@ -78,6 +80,17 @@ COLUMNS: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
             ("calls_per_second", "calls/s", ",.0f"),
         ),
     ),
+    "methods": (
+        "Cost of an update, relative to L-BRDiv",
+        (
+            ("env", "environment", ""),
+            ("method", "method", ""),
+            ("num_envs", "environments", "d"),
+            ("update_seconds", "update s", ".4f"),
+            ("cost_of_update", "update", ".2f"),
+            ("cost_of_step", "step", ".2f"),
+        ),
+    ),
     "startup": (
         "Start of a generation run, in a fresh process",
         (
@@ -113,7 +126,8 @@ class Bench:
     """Command-line options."""
 
     env: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Environments, as for `coverset generate` (default: the four built-in ones)."""
+    """Environments, as for `coverset generate` (default: the four built-in ones); `methods`, and then environments, to
+    compare methods (default: reaching)."""
     preset: tuple[str, ...] = ("fast", "paper")
     """Presets to measure: fast, paper, or both."""
     quick: bool = False
@@ -136,6 +150,8 @@ def main(arguments: list[str]) -> int:
     from coverset.bench.suite import BUILT_IN, bench
 
     out = command.out or Path("runs") / "bench"
+    if command.env[:1] == ("methods",):
+        return _compare_methods(command, out)
     with Console(stderr=True).status("Starting") as status:
         record = bench(
             command.env or BUILT_IN,
@@ -154,6 +170,23 @@ def main(arguments: list[str]) -> int:
             _show(title, columns, record[part])
     _show_parts(record["parts"])
     print(f"Written: {out / 'bench.json'}, {out / 'bench.png'}")
+    return 0
+
+
+def _compare_methods(command: Bench, out: Path) -> int:
+    from coverset.bench.settings import FULL, QUICK
+    from coverset.bench.suite import bench_methods
+
+    settings = QUICK if command.quick else FULL
+    with Console(stderr=True).status("Measuring methods"):
+        record = bench_methods(
+            command.env[1:] or ("reaching",), preset=command.preset[0], settings=settings, clock=command.clock, out=out
+        )
+    if command.json:
+        print(json.dumps(record))
+        return 0
+    _show(*COLUMNS["methods"], record["methods"])
+    print(f"Written: {out / 'methods.json'}")
     return 0
 
 

@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Int
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
 from coverset.policy import Policy
-from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, PyTree, Trajectory
+from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, PyTree, Symmetry, Trajectory
 
 OMIT_DEFAULT: Mapping[str, bool] = {"omit_default": True}
 """Metadata of a parameter that records omit at its default, so that records from before it existed stay the same."""
@@ -117,6 +117,15 @@ class Environment(abc.ABC):
     def return_unit(self) -> ReturnUnit | None:
         """What results also count returns in, such as soups of 20; None for numbers alone."""
         return None
+
+    @property
+    def symmetries(self) -> tuple[Symmetry, ...]:
+        """All symmetries of the game, the identity among them; empty if unknown.
+
+        For each there is a relabelled state to every state: its observations are the relabelled ones of all seats, and
+        relabelled actions lead, with the same random key, to the same rewards, ends and the relabelled next state.
+        """
+        return ()
 
     @property
     def conventions(self) -> tuple[str, ...]:

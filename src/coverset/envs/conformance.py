@@ -21,6 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from coverset.checks import describe_exception
 from coverset.envs.base import Environment, autoreset, takes_seat
 from coverset.envs.seats import action_mask
+from coverset.envs.symmetry_checks import check_symmetries
 from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, PyTree, Scalar
 
 NUM_ENVIRONMENTS = 8
@@ -46,6 +47,7 @@ def check_environment(environment: Environment, *, quick: bool = False) -> None:
     _check_conventions(environment)
     _check_types(environment)
     check_initial_states(environment)
+    check_symmetries(environment)
     if not quick:
         _check_steps(environment)
     _check_episodes(environment)

@@ -254,12 +254,11 @@ def _take_step(
 
 def _tally(environment: Environment, grid: PairGrid, outcome: Outcome, returns: Float[Array, "R B"]) -> Tally:
     ended = (outcome.terminated | outcome.truncated).astype(jnp.float32)
-    in_self_play = ended * grid.in_self_play().astype(jnp.float32)
     num_conventions = len(environment.conventions) + 1
     followed = over_grid(partial(followed_conventions, environment))(outcome.state)
 
     def count(side: int) -> Float[Array, "K c"]:
-        counts = jnp.einsum("rb,rbc->rc", in_self_play, jax.nn.one_hot(followed[..., side], num_conventions))
-        return counts[grid.pairs()[0]]
+        counted = ended[..., None] * jax.nn.one_hot(followed[..., side], num_conventions)
+        return jax.vmap(grid.cell_sums, in_axes=-1, out_axes=-1)(counted)[grid.pairs()]
 
     return Tally(grid.cell_sums(ended), grid.cell_sums(ended * returns), jnp.stack([count(0), count(1)]))

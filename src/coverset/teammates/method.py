@@ -9,12 +9,14 @@ begin with another pair, a grid that is not square.
 
 import abc
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from coverset.learning.constraints import constraint_slack, mixed_team_slack
+from coverset.settings import Schedule
 from coverset.teammates.pair_grid import PairGrid
 from coverset.types import PairMatrix, PRNGKey, PyTree, Scalar
 
@@ -101,6 +103,11 @@ class Prefix(NamedTuple):
     own_action_probability: Float[Array, ""] | float = 0.0
     """Chance that a seat's action before the switch is the cell's own after all, drawn for every step: the mixed play
     of CoMeDi has 1/2."""
+    probability: Float[Array, ""] | float = 1.0
+    """Chance that an episode of such a cell has a prefix at all."""
+    longest_share: Float[Array, ""] | float = 1.0
+    """Share of the horizon up to which the switch is drawn. Where episodes usually end long before the horizon it
+    should be small: an episode that ends before its switch is no data."""
 
 
 class Stage(NamedTuple):
@@ -119,6 +126,8 @@ class Method(abc.ABC):
 
     default_settings: ClassVar[Mapping[str, Any] | None] = None
     """Shared settings with which the method is run in every game; None for those of the preset."""
+    preset_changes: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """Shared settings that replace those of every preset."""
 
     def grid_size(self, settings: "GenerateSettings") -> tuple[int, int]:
         """Numbers of best responses and of teammates."""
@@ -134,6 +143,20 @@ class Method(abc.ABC):
         The mixed team (s, i, k) plays with best response i: teammate k in seat s, teammate i in all other seats.
         """
         return 0
+
+    def schedule(self, settings: "GenerateSettings") -> Schedule:
+        """How a run is cut into dispatches."""
+        steps_per_update = self.grid(settings).num_envs * settings.rollout_length
+        return Schedule(settings.total_steps, settings.chunk_steps, steps_per_update)
+
+    def training_environment(self, environment: "Environment") -> "Environment":
+        """The game that is played in training, with the same observations and actions; policies are measured in
+        `environment` itself."""
+        return environment
+
+    def check(self, world: World) -> None:
+        """Raise ValueError, in one sentence, if the method cannot work with this game or these settings."""
+        del world
 
     @abc.abstractmethod
     def init(self, key: PRNGKey, world: World) -> PyTree:

@@ -51,7 +51,9 @@ def metrics_row(trainer: Trainer, chunk: int, metrics: Metrics, reported: dict[s
     cross[pairs] = False
     members = find_members(trainer.environment, shares[0], shares[1])
     schedule, losses = trainer.schedule, metrics.losses
-    values = np.asarray(metrics.pair_values)
+    is_played = trainer.grid.is_played()
+    values = np.where(is_played, np.asarray(metrics.pair_values), np.nan)
+    has_constraints = trainer.is_square and is_played.all()
     return {
         "chunk": chunk + 1,
         "update": (chunk + 1) * schedule.updates_per_chunk,
@@ -62,7 +64,7 @@ def metrics_row(trainer: Trainer, chunk: int, metrics: Metrics, reported: dict[s
         "covers": member_names(trainer.environment, members),
         "pair_returns": round_floats(pair_returns),
         "pair_values": round_floats(values),
-        "gaps": label_gaps(values, trainer.settings.margin) if trainer.is_square else None,
+        "gaps": label_gaps(values, trainer.settings.margin) if has_constraints else None,
         "method": jax.tree.map(round_floats, {**reported, **losses.method}),
         "entropy": {"best_responses": round_floats(losses.entropy[0]), "teammates": round_floats(losses.entropy[1])},
         "critic_loss": round_floats(losses.critic),

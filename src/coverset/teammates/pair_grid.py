@@ -101,6 +101,10 @@ class PairGrid:
         members = np.arange(min(self.rows, self.columns))
         return members, members
 
+    def is_played(self) -> np.ndarray:
+        """Which cells have environments, bool [R, C]: all of them here."""
+        return np.ones((self.rows, self.columns), bool)
+
     def in_self_play(self) -> Bool[Array, "R B"]:
         """Whether a matched pair plays."""
         matched = np.zeros((self.rows, self.num_teams), bool)

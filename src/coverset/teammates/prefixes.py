@@ -89,13 +89,19 @@ def draw_prefixes(key: PRNGKey, environment: Environment, grid: PairGrid, prefix
 def _draw_switches(
     key: PRNGKey, environment: Environment, grid: PairGrid, prefix: Prefix, leading: tuple[int, ...]
 ) -> Int[Array, "*t R B"]:
-    """Uniform over the steps up to the horizon; 0 in cells whose prefix is their own pair, and in extra self-play."""
-    drawn = jax.random.randint(key, (*leading, grid.rows, grid.row_size), 0, environment.horizon)
+    """Uniform over the steps up to the longest prefix; 0 where there is none.
+
+    There is none in cells whose prefix is their own pair, in extra self-play, and in episodes drawn to have none.
+    """
+    shape = (*leading, grid.rows, grid.row_size)
+    longest = jnp.maximum(1.0, jnp.round(prefix.longest_share * environment.horizon)).astype(jnp.int32)
+    drawn = jax.random.randint(key, shape, 0, longest)
+    begins = jax.random.uniform(jax.random.fold_in(key, 1), shape) < prefix.probability
     rows, columns = jnp.meshgrid(jnp.arange(grid.rows), jnp.arange(grid.columns), indexing="ij")
     has_prefix = (prefix.best_responses != rows) | (prefix.teammates != columns)
     in_cell = jnp.arange(grid.row_size) < grid.columns * grid.per_pair
     switching = grid.spread(has_prefix) & in_cell[None]
-    return jnp.where(jnp.broadcast_to(switching, drawn.shape), drawn, 0)
+    return jnp.where(jnp.broadcast_to(switching, shape) & begins, drawn, 0)
 
 
 def gather_prefix_networks(networks: Networks, prefix: Prefix) -> tuple[PyTree, PyTree]:

@@ -32,6 +32,9 @@ class ProbeGrid(PairGrid):
         probes = np.arange(self.columns)
         return self.members + probes, probes
 
+    def is_played(self) -> np.ndarray:
+        return np.concatenate([np.ones((self.members, self.columns), bool), np.eye(self.columns, dtype=bool)])
+
     def by_teammate(self, rows: Shaped[Array, "R B ..."]) -> Shaped[Array, "C D ..."]:
         by_member = rows[: self.members].reshape(self.members, self.columns, self.per_pair, *rows.shape[2:])
         by_probe = jnp.swapaxes(by_member, 0, 1).reshape(self.columns, -1, *rows.shape[2:])

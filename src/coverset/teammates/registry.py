@@ -10,8 +10,19 @@ METHODS = {
     "lbrdiv": "coverset.teammates.methods.lbrdiv:LBRDiv",
     "brdiv": "coverset.teammates.methods.brdiv:BRDiv",
     "lipo": "coverset.teammates.methods.lipo:LIPO",
+    "lipo-max": "coverset.teammates.methods.lipo_max:LIPOMax",
     "growing": "coverset.teammates.methods.growing:Growing",
     "independent": "coverset.teammates.methods.independent:Independent",
+    "mep": "coverset.teammates.methods.mep:MEP",
+    "trajedi": "coverset.teammates.methods.trajedi:TrajeDi",
+    "fcp": "coverset.teammates.methods.fcp:FCP",
+    "comedi": "coverset.teammates.methods.comedi:CoMeDi",
+    "adversity": "coverset.teammates.methods.adversity:Adversity",
+    "lbrdiv-guarded": "coverset.teammates.methods.lbrdiv_guarded:GuardedLBRDiv",
+    "other-play": "coverset.teammates.methods.other_play:OtherPlay",
+    "rotate": "coverset.teammates.methods.rotate:ROTATE",
+    "maven": "coverset.teammates.methods.maven:MAVEN",
+    "edrqn": "coverset.teammates.methods.edrqn:EDRQN",
 }
 
 

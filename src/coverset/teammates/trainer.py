@@ -117,12 +117,18 @@ class Trainer:
     arithmetic: Arithmetic = ON_THE_GRID
 
     def __post_init__(self) -> None:
+        self.method.check(self.world)
         check_fit(self.environment, self.settings, self.grid)
 
     @property
     def world(self) -> World:
         """What the method may know of the run."""
         return World(self.environment, self.settings, *self.method.grid_size(self.settings))
+
+    @property
+    def game(self) -> Environment:
+        """What is played in training."""
+        return self.method.training_environment(self.environment)
 
     @property
     def grid(self) -> PairGrid:
@@ -188,7 +194,7 @@ class Trainer:
             method=method,
             stuck=jnp.zeros(max(grid.rows, grid.columns), jnp.int32),
             settled=jnp.int32(0),
-            playing=start_playing(env_key, self.environment, grid, networks, self.method.prefix(method)),
+            playing=start_playing(env_key, self.game, grid, networks, self.method.prefix(method)),
             units=start_units(grid.rows, grid.columns),
         )
 
@@ -274,7 +280,7 @@ class Trainer:
         key, collect_key, improve_key, value_key = jax.random.split(state.key, 4)
         steps, tally, playing = collect(
             collect_key,
-            self.environment,
+            self.game,
             self.grid,
             state.optimised.networks,
             state.playing,
@@ -369,8 +375,8 @@ class Trainer:
         """
         s, grid = self.settings, self.grid
         if s.value_states == "initial":
-            fresh = jax.vmap(self.environment.reset)(jax.random.split(key, s.value_samples))
-            observations = jax.vmap(self.environment.observe)(fresh)
+            fresh = jax.vmap(self.game.reset)(jax.random.split(key, s.value_samples))
+            observations = jax.vmap(self.game.observe)(fresh)
         else:
             visited = steps.observations.reshape(-1, *steps.observations.shape[-2:])
             observations = visited[jax.random.randint(key, (s.value_samples,), 0, visited.shape[0])]

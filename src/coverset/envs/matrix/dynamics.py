@@ -4,6 +4,7 @@ A trial has several episodes with one teammate, so the game repeats; the values 
 Differs from the paper: tables may have an axis for each of three or more players, and each player may have its own.
 """
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -18,12 +19,14 @@ from coverset.envs.drawing import Board, Scene
 from coverset.envs.matrix.payoffs import check_payoffs, shape_of
 from coverset.envs.oracle import Oracle
 from coverset.policy import Policy
-from coverset.types import Actions, Observations, Outcome, PRNGKey
+from coverset.types import Actions, Observations, Outcome, PRNGKey, Symmetry
 
 PAPER_PAYOFFS = ((10.0, 0.0, 4.0), (0.0, 6.0, 4.0), (4.0, 4.0, 6.0))
 ROCK_PAPER_SCISSORS = ((0.0, -1.0, 1.0), (1.0, 0.0, -1.0), (-1.0, 1.0, 0.0))
 MATCHING_PENNIES = ((1.0, -1.0), (-1.0, 1.0))
 NOT_PLAYED = -1
+MOST_PERMUTED = 6
+"""Most actions whose permutations are tried as symmetries."""
 
 
 class MatrixState(NamedTuple):
@@ -65,6 +68,18 @@ class MatrixGame(Environment):
     def tables(self) -> tuple:
         """The payoffs of each seat, with an axis for each seat's actions."""
         return self.payoffs if self.by_player else (self.payoffs,) * len(shape_of(self.payoffs))
+
+    @property
+    def symmetries(self) -> tuple[Symmetry, ...]:
+        """Permutations of the actions, the same for all seats, under which no payoff changes; small tables alone."""
+        sizes = set(self.num_actions)
+        if len(sizes) > 1 or max(sizes) > MOST_PERMUTED:
+            return ()
+        tables, found = [np.asarray(table) for table in self.tables], []
+        for order in itertools.permutations(range(sizes.pop())):
+            if all(np.array_equal(table[np.ix_(*(order,) * self.num_seats)], table) for table in tables):
+                found.append(Symmetry((0,), order))
+        return tuple(found)
 
     def reset(self, key: PRNGKey) -> MatrixState:
         del key

@@ -23,7 +23,7 @@ from coverset.envs.base import OMIT_DEFAULT, Environment, one_hot_cell, time_lim
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
 from coverset.policy import Policy
-from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey
+from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, Symmetry
 
 CORNERS = ("A", "B", "C", "D")
 MOVES = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))
@@ -159,6 +159,12 @@ class Reaching(Environment):
     @property
     def seats_alike(self) -> bool:
         return self.payoffs == tuple(zip(*self.payoffs, strict=True))
+
+    @property
+    def symmetries(self) -> tuple[Symmetry, ...]:
+        from coverset.envs.reaching.symmetries import list_symmetries
+
+        return list_symmetries(self)
 
     @property
     def conventions(self) -> tuple[str, ...]:
