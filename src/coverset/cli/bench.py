@@ -183,7 +183,7 @@ def _compare_methods(command: Bench, out: Path) -> int:
             command.env[1:] or ("reaching",), preset=command.preset[0], settings=settings, clock=command.clock, out=out
         )
     if command.json:
-        print(json.dumps(record))
+        print_json(record)
         return 0
     _show(*COLUMNS["methods"], record["methods"])
     print(f"Written: {out / 'methods.json'}")

@@ -77,7 +77,8 @@ def _plays_differently(
         second = jax.vmap(environment.step)(keys, both[1], chosen)
         seen = jax.vmap(environment.observe)(first.state)[..., entries]
         apart = [_distance(seen, jax.vmap(environment.observe)(second.state))]
-        apart += [_distance(left, right) for left, right in zip(first[1:], second[1:], strict=True)]
+        paid = (jax.tree.leaves(outcome._replace(state=())) for outcome in (first, second))
+        apart += [_distance(left, right) for left, right in zip(*paid, strict=True)]
         return (first.state, second.state), jnp.max(jnp.stack(apart))
 
     keys = jax.random.split(jax.random.key(0), min(environment.horizon, MOST_STEPS))

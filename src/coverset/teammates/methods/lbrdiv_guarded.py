@@ -65,6 +65,8 @@ class GuardedLBRDiv(LBRDiv):
         check_at_least("mixed_play_weight", self.mixed_play_weight, 0)
         check_finite("mixed_play_weight", self.mixed_play_weight)
         check_between("longest_prefix", self.longest_prefix, 0, 1)
+        if self.envs_per_mixed_team:
+            raise ValueError(f"envs_per_mixed_team must be 0 for lbrdiv-guarded, got {self.envs_per_mixed_team}.")
 
     @property
     def mixes(self) -> bool:
@@ -72,7 +74,9 @@ class GuardedLBRDiv(LBRDiv):
         return self.guard == "mixed-play"
 
     def init(self, key: PRNGKey, world: World) -> Guarded:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return Guarded(super().init(key, world), jnp.zeros((world.rows, world.columns)), jnp.int32(0))
+        multipliers = super().init(key, world)
+        assert isinstance(multipliers, Multipliers)
+        return Guarded(multipliers, jnp.zeros((world.rows, world.columns)), jnp.int32(0))
 
     def weights(self, state: Guarded) -> PairMatrix | PairWeights:  # pyright: ignore[reportIncompatibleMethodOverride]
         weights = lagrangian_pair_weights(state.multipliers)
