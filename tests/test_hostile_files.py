@@ -27,7 +27,7 @@ from coverset.studio.recordings import FORMAT, RecordingStore
 from saved_agents import make_spec, write_untrained
 from studio_client import Served
 
-READS_NO_FILES = {"bench"}
+READS_NO_FILES = {"bench", "check", "envs"}
 THOROUGH = ("system", "import", "parallel")
 """Records that are tried in every kind of file as a partner, the others in one."""
 RECORDING = "recording-0123456789ab"

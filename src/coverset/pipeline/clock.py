@@ -15,7 +15,7 @@ def describe_cost(directory: RunDirectory, env_steps: int, seconds: float) -> di
     return {
         "env_steps": env_steps,
         "train_seconds": round(seconds, 3),
-        "steps_per_second": round(together * env_steps / seconds) if seconds else None,
+        "steps_per_second": round(together * env_steps / seconds) if seconds and env_steps else None,
     }
 
 

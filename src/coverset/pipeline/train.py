@@ -4,7 +4,6 @@ The numerical part is `adhoc.trainer`; this file finds the partners, and owns th
 agent trained with the teammates of `DIR/seed-N` lives in `DIR/seed-N/NAME`; its name is that of the learner by default.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -27,7 +26,7 @@ from coverset.envs.seats import check_ego_seat, describe_seats, partner_seat
 from coverset.evaluation.cross_play import cross_play, limit_episodes, limit_trials
 from coverset.loggers.base import find_loggers
 from coverset.partners import AGENT_FILE, GenerationRun, find_partners, read_run, seed_directories
-from coverset.pipeline.clock import describe_cost
+from coverset.pipeline.clock import Clock, describe_cost
 from coverset.pipeline.loop import (
     CHECKPOINT_SECONDS,
     RUNS_LONG,
@@ -229,11 +228,12 @@ def _fit_agents(
             raise Stopped(f"Stopped before seed {seed}; the run can be resumed.")
         with agent.hold_lock():
             reporter.work(f"{plan.agent_name} seed {seed}: fitting")
-            began = time.monotonic()
+            clock = Clock([agent.path / "timing.json"], 0.0, reporter.warn)
             key = jax.random.fold_in(jax.random.key(seed), AGENT_STREAM)
             policy = jax.block_until_ready(learner.fit(key, worlds[seed]))
-            seconds = time.monotonic() - began
-            _finish(plan, seed, agent, policy, worlds[seed].spec, env_steps=0, seconds=seconds)
+            if not clock.noted:  # an agent that was lost and is made again took as long as it did at first
+                clock.save()
+            _finish(plan, seed, agent, policy, worlds[seed].spec, env_steps=0, seconds=clock.noted)
 
 
 @lru_cache(maxsize=8)
