@@ -44,7 +44,7 @@ def desk(tmp_path_factory) -> Path:
     return place
 
 
-@pytest.mark.parametrize("command", COMMANDS.keys() - ELSEWHERE.keys())
+@pytest.mark.parametrize("command", sorted(COMMANDS.keys() - ELSEWHERE.keys()))
 def test_nothing_but_the_object_is_printed(desk: Path, command: str, monkeypatch, capfd) -> None:
     monkeypatch.chdir(desk)
     capfd.readouterr()
