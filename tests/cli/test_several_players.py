@@ -121,7 +121,7 @@ def test_exported_policies_carry_masks_and_seats_and_play_alike(study: Path, cap
         returns.append(json.loads(capsys.readouterr().out)["seat_returns"][0][0])
     assert returns[0] == returns[1]
     assert run(["export", str(seed), "--role", "teammates", "--member", "2"]) == 0
-    assert ": seats 1 to 2 of picking:trio, " in capsys.readouterr().out
+    assert ": seats 1 to 2 of trio, " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("learner", ["rl2", "plastic"])
