@@ -84,6 +84,16 @@ def test_memory_carried_over_rollouts_gives_the_same_log_probabilities(collected
     np.testing.assert_allclose(values, steps.values.reshape(values.shape), rtol=1e-4, atol=1e-5)
 
 
+def test_shaped_rewards_are_learned_from_with_a_weight_that_falls(collected):
+    trainer, _, steps, _, _ = collected
+    assert steps.shaping is None
+    assert trainer.add_shaping(steps, jnp.float32(0.0)) is steps, "a game without shaping"
+    shaped = steps._replace(shaping=jnp.full_like(steps.reward, 8.0))
+    for progress, added in ((0.0, 8.0), (0.25, 4.0), (0.5, 0.0), (1.0, 0.0)):
+        found = trainer.add_shaping(shaped, jnp.float32(progress)).reward
+        np.testing.assert_allclose(found, steps.reward + added)
+
+
 def test_partners_act_in_their_own_rows(collected):
     _, _, steps, _, _ = collected
     payoffs = np.asarray(MatrixGame().payoffs)
