@@ -27,8 +27,8 @@ LAYERS = (
     ("envs.drawing", "envs.oracle"),
     ("envs.base",),
     ("envs.seats",),
-    ("envs.extensions",),
-    ("envs.foraging", "envs.matrix", "envs.overcooked", "envs.reaching", "envs.conformance"),
+    ("envs.extensions", "envs.relabelled", "envs.symmetry_checks"),
+    ("envs.foraging", "envs.matrix", "envs.overcooked", "envs.reaching", "envs.signalling", "envs.conformance"),
     ("envs.registry", "envs"),
     ("solver",),
     ("policies",),
@@ -61,7 +61,8 @@ KNOW_A_GAME = {
 
 METHOD_TOOLS = (
     *("teammates.method", "teammates.networks", "teammates.pair_grid", "teammates.probe_grid", "teammates.self_play"),
-    *("teammates.ego_grid", "learning.losses", "envs.relabelled"),
+    *("teammates.ego_grid", "teammates.methods", "learning.losses"),
+    *("envs.base", "envs.seats", "envs.relabelled", "policy"),
 )
 MAY_IMPORT = {
     **{

@@ -98,7 +98,7 @@ def test_all_symmetries_are_drawn() -> None:
 
 
 SETTINGS = GenerateSettings(
-    population_size=6, total_steps=100_000, chunk_steps=100_000, hidden_sizes=(8,), envs_per_pair=4, rollout_length=4,
+    population_size=6, total_steps=60_000, chunk_steps=60_000, hidden_sizes=(8,), envs_per_pair=4, rollout_length=4,
     epochs=2, learning_rate=0.02, critic_learning_rate=0.02, entropy=0.02, entropy_final=0.0,
     normalise_advantages=False,
 )  # fmt: skip
