@@ -41,7 +41,8 @@ def refusal(capsys, *arguments: str) -> str:
         (
             ["matrix", "--method", "lbrdive"],
             [
-                "method must be lbrdiv, brdiv, lipo, growing, independent or module:Class",
+                "method must be lbrdiv, brdiv, lipo, lipo-max, growing, independent, mep, trajedi",
+                "or module:Class",
                 "'lbrdive'",
                 "Did you mean 'lbrdiv'?",
             ],

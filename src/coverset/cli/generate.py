@@ -43,7 +43,8 @@ class Generate:
     """Environment: matrix, reaching, weighted-reaching, foraging, an installed one, or module:function."""
     settings: Annotated[GenerateSettings, tyro.conf.arg(name="")]
     method: str = "lbrdiv"
-    """Method: lbrdiv, brdiv, lipo, independent, an installed one, or module:Class; its own settings are listed last."""
+    """Method: lbrdiv, lbrdiv-guarded, brdiv, lipo, lipo-max, growing, independent, mep, trajedi, fcp, maven, edrqn,
+    comedi, adversity, other-play, rotate, an installed one, or module:Class; its own settings are listed last."""
     preset: str = "fast"
     """Where the defaults of the settings come from: fast or paper."""
     seeds: tuple[str, ...] = ("0",)

@@ -150,7 +150,7 @@ def generate(
 
     Args:
       environment: a name that `coverset.make` knows, or an environment.
-      method: `lbrdiv`, `brdiv`, `lipo`, `independent`, an installed one, `module:Class`, or a `Method`.
+      method: a name of `teammates.registry.METHODS`, an installed one, `module:Class`, or a `Method`.
       preset: `fast` or `paper`.
       seeds: one run each, in `out/seed-N`.
       out: where the runs go; `runs/ENV-METHOD-PRESET` if not given.
