@@ -116,7 +116,9 @@ def encode_image(kitchen: Kitchen, state: OvercookedState, urgent: Bool[Array, "
     contents = jnp.asarray(_empty_contents(kitchen)) + things
     other = len(HELD) * 4
     both = contents[None] + jnp.stack([_seen(first, second, other), _seen(second, first, other)])
-    channels = jnp.asarray(_cell_channels())[both + jnp.where(urgent, NUM_CONTENTS, 0)]
+    numbers = both + jnp.where(urgent, NUM_CONTENTS, 0)
+    # Without checks of the bounds, which cost a tenth of the time.
+    channels = jnp.asarray(_cell_channels()).at[numbers].get(mode="promise_in_bounds", wrap_negative_indices=False)
     return channels.reshape(2, -1)
 
 
