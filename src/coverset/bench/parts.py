@@ -89,7 +89,7 @@ def compile_pieces(trainer: Trainer) -> dict[str, partial[PyTree]]:
         return collect(key, trainer.environment, grid, state.optimised.networks, playing, length=length, act=act)
 
     def weigh(state: TrainState, steps: Steps) -> tuple[PyTree, PairMatrix]:
-        values = trainer.team_values(key, state.optimised.networks.critic, steps)
+        values, _ = trainer.team_values(key, state.optimised.networks.critic, steps)
         nobody = jnp.zeros_like(state.stuck, bool)
         seen = Seen(trainer.world, state.update, jnp.float32(0), values, steps, state.optimised.networks, nobody)
         return trainer.method.update(state.method, seen), values

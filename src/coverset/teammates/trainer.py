@@ -15,7 +15,7 @@ pair updates the two policies that made it (Algorithm 1 writes theta_j and theta
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -46,11 +46,10 @@ from coverset.teammates.networks import Networks, actor_spec, init_networks
 from coverset.teammates.pair_grid import PairGrid
 from coverset.teammates.ppo import Losses, Optimised, Pace, grid_loss, improve, init_moments
 from coverset.teammates.restarts import decide_restarts, restart_pairs
+from coverset.teammates.team_values import TeamValues, estimate_team_values
 from coverset.teammates.units import Units, start_units
 from coverset.types import PRNGKey, PyTree, Scalar
 
-TeamValues: TypeAlias = tuple[Float[Array, "R C"], Float[Array, "S K K"] | None]
-"""The critic's estimates for pairs, and for mixed teams where they play."""
 METHOD_STREAM = 29
 """Folded into keys for what a method draws: one that draws nothing leaves all other random numbers as they are."""
 
@@ -305,7 +304,7 @@ class Trainer:
             loss=self.arithmetic.loss,
         )
         critic = optimised.networks.critic
-        values = pair_values, mixed_values = self._whole_and_mixed(self.team_values(value_key, critic, steps))
+        values = pair_values, mixed_values = self.team_values(value_key, critic, steps)
         units = state.units.follow(pair_values, critic.deviation, scales)
         in_units = units.of_team_returns(values) if s.scale_free else values
         optimised, restarted, stuck = self.restart(jax.random.fold_in(value_key, 1), state, optimised, in_units)
@@ -368,35 +367,9 @@ class Trainer:
         batch = Batch(of_side(0), of_side(1), critic_batch(grid, steps, target, before.critic, **recurrent))
         return batch, CriticMemories(memory, target_memory), scales
 
-    def team_values(self, key: PRNGKey, critic: PairCritic, steps: Steps) -> Float[Array, "R teams"]:
-        """The critic's estimate of every best response's expected return with every team, over states that all share.
-
-        Without mixed teams these are the pairs' values.
-        """
-        s, grid = self.settings, self.grid
-        if s.value_states == "initial":
-            fresh = jax.vmap(self.game.reset)(jax.random.split(key, s.value_samples))
-            observations = jax.vmap(self.game.observe)(fresh)
-        else:
-            visited = steps.observations.reshape(-1, *steps.observations.shape[-2:])
-            observations = visited[jax.random.randint(key, (s.value_samples,), 0, visited.shape[0])]
-        pairs = jnp.meshgrid(jnp.arange(grid.rows), jnp.arange(grid.num_teams), indexing="ij")
-        identity = critic.identity(*pairs)[:, :, None]
-        shape, memory = (grid.rows, grid.num_teams, s.value_samples), ()
-        if critic.network.recurrent:
-            observations = jnp.broadcast_to(observations, (*shape, *observations.shape[1:]))
-            memory = critic.network.initial_memory(*shape)
-        values, _ = critic.step(observations, memory, identity)
-        ego = values[..., 0] if values.ndim > len(shape) else values
-        return ego.mean(axis=-1)
-
-    def _whole_and_mixed(self, values: Float[Array, "R teams"]) -> TeamValues:
-        """Values of pairs and of mixed teams; a team of which no seat is taken is a whole one."""
-        pairs, mixed = self.grid.split_teams(values)
-        if mixed is None:
-            return pairs, None
-        whole = jnp.eye(mixed.shape[1], dtype=bool)[None]
-        return pairs, jnp.where(whole, jnp.diagonal(pairs)[None, :, None], mixed)
+    def team_values(self, key: PRNGKey, critic: PairCritic, steps: Steps) -> TeamValues:
+        """The critic's estimates for pairs and mixed teams."""
+        return estimate_team_values(key, self.game, self.grid, critic, steps, self.settings)
 
     def restart(
         self, key: PRNGKey, state: TrainState, optimised: Optimised, values: TeamValues
