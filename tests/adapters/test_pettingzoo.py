@@ -151,7 +151,7 @@ def test_side_by_side_they_play_the_episodes_that_they_would_play_alone(reward: 
 
     def step(states, actions):
         reached = jax.vmap(jax.vmap(environment.step))(keys, states, actions)
-        return reached.state, (jax.vmap(jax.vmap(environment.observe))(reached.state), *reached[1:])
+        return reached.state, (jax.vmap(jax.vmap(environment.observe))(reached.state), *reached[1:4])
 
     _, (observations, rewards, terminated, truncated) = jax.jit(lambda s: jax.lax.scan(step, s, joint))(states)
     for cell in np.ndindex(3, 4):

@@ -53,9 +53,9 @@ function at(board, cell) {
 
 // A picture on its cell, or null for a mark without one.
 function drawPicture(mark) {
-  const picture = mark.icon && drawIcon(mark.icon, mark.label);
+  const picture = drawIcon(mark.icon, mark.label);
   picture?.setAttribute("transform", `translate(${middle(mark.cell).join(" ")})`);
-  return picture || null;
+  return picture;
 }
 
 function drawPlace(mark) {
@@ -106,7 +106,7 @@ function drawGrid(board) {
         const nose = player.querySelector(".nose");
         nose.classList.toggle("hidden", !(facing[seat] in TURNS));
         nose.setAttribute("transform", `rotate(${TURNS[facing[seat]] ?? 0})`);
-        const picture = drawIcon(carried[seat] ?? "");
+        const picture = drawIcon(carried[seat]);
         picture?.setAttribute("transform", "translate(2.2 2.4) scale(0.75)");
         player.querySelector(".carried").replaceChildren(...(picture ? [picture] : []));
       });
