@@ -41,7 +41,7 @@ def test_two_pairs_have_the_weights_of_the_sum() -> None:
     world = small_world(2)
     wanted = LIPO(alpha=0.3).init(jax.random.key(0), world)
     method = LIPOMax(alpha=0.3)
-    for weights in method.weights(method.init(jax.random.key(0), world)):
+    for weights in method.weights(method.init(jax.random.key(0), world))[:2]:
         np.testing.assert_allclose(weights, wanted)
 
 

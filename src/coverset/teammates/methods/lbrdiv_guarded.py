@@ -101,3 +101,6 @@ class GuardedLBRDiv(LBRDiv):
     def report(self, state: Guarded) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
         rivals: dict[str, Array] = {"rival": most_compatible(state.compatibility) + 1} if self.mixes else {}
         return {**super().report(state.multipliers), **rivals}
+
+    def summarise(self, state: Guarded) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return super().summarise(state.multipliers)
