@@ -194,7 +194,7 @@ def test_multipliers_may_be_moved_by_values_of_the_batch(trainer: Trainer, histo
     state = first_seed(history[0][1])
     critic = state.optimised.networks.critic
     steps = play(other.grid, state.optimised.networks)._replace(observations=jnp.full((2, 2, 9, 2, 1), 3.0))
-    found = other.team_values(jax.random.key(0), critic, steps)
+    found, _ = other.team_values(jax.random.key(0), critic, steps)
     wanted = critic.step(jnp.full((2, 1), 3.0), (), critic.identity(jnp.int32(1), jnp.int32(0)))[0]
     np.testing.assert_allclose(found[1, 0], wanted, rtol=1e-5)
 
