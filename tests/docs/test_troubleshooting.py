@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import pages
+from coverset.cli.wording import in_options
 from coverset.settings import GenerateSettings, TrainSettings
 from coverset.teammates.methods.lbrdiv import LBRDiv
 
@@ -28,7 +29,9 @@ def literals(path: Path) -> Iterator[str]:
             yield node.value
 
 
-SOURCE = [text for path in (pages.ROOT / "src" / "coverset").rglob("*.py") for text in literals(path)]
+LITERALS = [text for path in (pages.ROOT / "src" / "coverset").rglob("*.py") for text in literals(path)]
+SOURCE = [*LITERALS, *(in_options(text.replace(VARIES, "0")) for text in LITERALS)]
+"""As Python's messages have them, and as the command line words them."""
 
 
 def pieces(message: str) -> list[str]:

@@ -28,7 +28,14 @@ from coverset.policies.networks.dense import MLP
 from coverset.policies.population import Population
 
 HORIZON = 100_000
-SMALLEST = {"population_size": 2, "hidden_sizes": (2,), "total_steps": 16, "envs_per_pair": 1, "rollout_length": 4}
+SMALLEST = {
+    "population_size": 2,
+    "hidden_sizes": (2,),
+    "total_steps": 16,
+    "envs_per_pair": 1,
+    "rollout_length": 4,
+    "minibatches": 4,
+}
 
 
 @dataclass(frozen=True)
