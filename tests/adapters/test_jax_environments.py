@@ -82,6 +82,7 @@ def test_overcooked_pays_for_steps_on_the_way_if_asked_to() -> None:
     assert np.any(earned[1] > 0)
 
 
+@pytest.mark.slow
 def test_overcooked_is_trained_and_crossed(tmp_path: Path, monkeypatch) -> None:
     returns = pipeline("coverset.adapters.jaxmarl:overcooked", tmp_path, monkeypatch)
     assert returns.shape == (2, 2)

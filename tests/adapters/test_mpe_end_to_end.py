@@ -15,7 +15,7 @@ AGENT += ["--episodes-per-trial", "2"]
 GAMES = {"simple_spread_v3": ["seats_swap=true"], "simple_adversary_v3": []}
 
 
-@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("game", ["simple_spread_v3", pytest.param("simple_adversary_v3", marks=pytest.mark.slow)])
 def test_three_agents_of_mpe2_are_trained_measured_and_reported(tmp_path: Path, capsys, game: str) -> None:
     out = str(tmp_path / "runs")
     environment = [f"environment=mpe2.{game}:parallel_env", "horizon=3", "max_cycles=3", *GAMES[game]]

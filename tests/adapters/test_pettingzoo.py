@@ -309,6 +309,7 @@ SMALL = {**toy_run.SETTINGS, "minibatches": 1, "total_steps": 4 * 80}
 
 
 @LOW_PRECISION
+@pytest.mark.slow
 def test_lbforaging_trains_and_resumes_to_the_same_bytes(tmp_path: Path) -> None:
     adapted = {"horizon": 4, "reward": "sum"}
     parameters = {"environment": "coverset.adapters.gymnasium:parallel_env", **LBF, **adapted}

@@ -67,6 +67,7 @@ def undisturbed(tmp_path_factory) -> dict[str, bytes]:
     return outcome(out / "seed-0")
 
 
+@pytest.mark.slow
 def test_killed_five_times_and_interrupted_once_a_run_ends_with_the_same_bytes(undisturbed, tmp_path) -> None:
     """Policies, log and last checkpoint, multipliers included. Each session must get further than the one before."""
     moments = random.Random()

@@ -421,7 +421,7 @@ def test_a_run_of_three_players_with_rewards_of_their_own_is_resumed_to_the_same
     assert outcome(tmp_path / "shared" / "seed-1") != outcome(tmp_path / "whole" / "seed-1")
 
 
-@pytest.mark.parametrize("networks", ["shared", "separate"])
+@pytest.mark.parametrize("networks", ["shared", pytest.param("separate", marks=pytest.mark.slow)])
 def test_a_run_with_mixed_teams_is_resumed_to_the_same_bytes_and_reports_their_multipliers(
     tmp_path: Path, networks: str
 ) -> None:

@@ -135,6 +135,7 @@ def test_stopped_and_with_a_worker_killed_a_study_ends_with_the_same_results(
     assert not [*tmp_path.rglob(".*.tmp")]
 
 
+@pytest.mark.slow
 def test_workers_on_another_disk_get_the_files_and_send_back_what_they_changed(
     cluster: StudyEngine, local: Path, tmp_path: Path, monkeypatch
 ) -> None:

@@ -43,7 +43,7 @@ def test_rollouts_span_few_episodes(horizon: int, minibatches: int, length: int)
     assert settings.for_horizon(horizon).rollout_length == length
 
 
-@pytest.mark.parametrize(("factor", "shift"), [(1e-3, 0.0), (1e3, 500.0)])
+@pytest.mark.parametrize(("factor", "shift"), [(1e-3, 0.0), pytest.param(1e3, 500.0, marks=pytest.mark.slow)])
 def test_defaults_find_the_coverage_set_whatever_the_scale(tmp_path, factor: float, shift: float) -> None:
     """The settings of games without a preset; seed 0 is one by which they were chosen."""
     payoffs = (factor * PAYOFFS + shift).tolist()
