@@ -28,7 +28,7 @@ from coverset.adhoc.saved import load_agent_policy
 from coverset.cli.main import _format_error
 from coverset.cli.tables import print_summaries
 from coverset.exported.file import load_saved
-from coverset.partners import Game, check_fits, find_group, read_run
+from coverset.partners import PartnerGame, check_fits, find_group, read_run
 from coverset.pipeline.certify import _read as read_to_certify
 from coverset.pipeline.generate import GenerationJob, make_plan
 from coverset.pipeline.loop import Clock, seed_groups
@@ -78,7 +78,7 @@ class Loaders:
             **{
                 f"{SEED}/{learner}/agent.safetensors": (
                     lambda path=seed / learner / "agent.safetensors": try_agent(*load_agent_policy(path)),
-                    lambda path=seed / learner: find_group(str(path), Game(environment, config), seat=0),
+                    lambda path=seed / learner: find_group(str(path), PartnerGame(environment, config), seat=0),
                 )
                 for learner in ("rl2", "feedforward", "plastic")
             },

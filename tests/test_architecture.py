@@ -192,3 +192,13 @@ def test_every_public_name_has_a_docstring(module: str) -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_a_file_stays_short(module: str) -> None:
     assert len(MODULES[module].read_text().splitlines()) <= MOST_LINES
+
+
+def test_no_two_classes_share_a_name() -> None:
+    """A reader who meets a name in a message or a traceback finds one class of that name."""
+    places: dict[str, list[str]] = {}
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(module)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from coverset.cli.main import run
-from coverset.partners import Game, find_group, find_member, find_partner, other_seeds, read_run, seed_directories
+from coverset.partners import (
+    PartnerGame,
+    find_group,
+    find_member,
+    find_partner,
+    other_seeds,
+    read_run,
+    seed_directories,
+)
 from coverset.pipeline.export import export_agent
 from coverset.policies.stacked import count_members
 from saved_agents import make_spec, write_untrained
@@ -104,7 +112,7 @@ def test_an_agent_keeps_to_its_seat_where_seats_differ(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="was trained for seat 0, and the seats of 'matrix' are not alike"):
         find_partner(here, agent, seat=1)
     with pytest.raises(ValueError, match="was trained for seat 0, and the seats of 'matrix' are not alike"):
-        find_group(agent, Game(here.environment, here.config), seat=1)
+        find_group(agent, PartnerGame(here.environment, here.config), seat=1)
 
 
 def test_an_agent_takes_the_other_seat_where_seats_are_alike(matrix: Path) -> None:
@@ -211,9 +219,9 @@ def test_members_are_counted_from_1_wherever_they_are_named(matrix: Path) -> Non
     assert title == "best response 2"
     for one, stacked in zip(jax.tree.leaves(policy), jax.tree.leaves(here.population.best_responses), strict=True):
         np.testing.assert_array_equal(one, stacked[1])
-    group = find_group("teammates", Game(here.environment, here.config, here), seat=1)
+    group = find_group("teammates", PartnerGame(here.environment, here.config, here), seat=1)
     assert group.titles == ("teammate 1", "teammate 2")
-    everybody = find_group(str(matrix), Game(here.environment, here.config), seat=1)
+    everybody = find_group(str(matrix), PartnerGame(here.environment, here.config), seat=1)
     assert everybody.titles[::3] == ("seed-0 teammate 1", "seed-1 teammate 2")
     for number in (0, 3):
         with pytest.raises(ValueError, match=f"teammate must lie between 1 and 2, got {number}"):
@@ -227,4 +235,4 @@ def test_an_unknown_name_is_told_all_that_the_game_knows(matrix: Path) -> None:
     with pytest.raises(ValueError, match=r"got 'teammate'\. Did you mean 'teammates'"):
         find_partner(here, "teammate", seat=1)
     with pytest.raises(ValueError, match=r"A policy must be heuristics, H1, .*, got 'teammates'"):
-        find_group("teammates", Game(here.environment, here.config), seat=1)
+        find_group("teammates", PartnerGame(here.environment, here.config), seat=1)

@@ -97,7 +97,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Game:
+class PartnerGame:
     """What policies are looked up for."""
 
     environment: Environment
@@ -127,9 +127,9 @@ class Saved:
     about: dict[str, Any]
 
 
-def game_of(run: GenerationRun) -> Game:
+def game_of(run: GenerationRun) -> PartnerGame:
     """The game of a run, and its own population."""
-    return Game(run.environment, run.config, run)
+    return PartnerGame(run.environment, run.config, run)
 
 
 def find_partners(run: GenerationRun, names: Sequence[str], *, seat: int) -> PartnerPool:
@@ -144,7 +144,7 @@ def find_partner(run: GenerationRun, name: str, *, seat: int) -> Policy:
     return find_group(name, game_of(run), seat=seat).policies
 
 
-def find_group(name: str, game: Game, *, seat: int, role: str = "teammates") -> Group:
+def find_group(name: str, game: PartnerGame, *, seat: int, role: str = "teammates") -> Group:
     """The policies that a name stands for in a seat; raises ValueError where they cannot sit there.
 
     Args:
@@ -171,7 +171,7 @@ def find_group(name: str, game: Game, *, seat: int, role: str = "teammates") -> 
     raise ValueError(_unknown(name, game, known))
 
 
-def _unknown(name: str, game: Game, known: Mapping[str, Policy]) -> str:
+def _unknown(name: str, game: PartnerGame, known: Mapping[str, Policy]) -> str:
     """A sentence with all names that the game knows."""
     usable = [*reversed(ROLES)] if game.run is not None else []
     usable += [OTHER_SEEDS] if game.run is not None and other_seeds(game.run.path) else []
@@ -193,7 +193,7 @@ def role_title(role: str) -> str:
     return role.removesuffix("s").replace("-", " ")
 
 
-def _saved_group(path: Path, game: Game, seat: int, role: str) -> Group:
+def _saved_group(path: Path, game: PartnerGame, seat: int, role: str) -> Group:
     """What a path holds, or the teammates of all seeds of a run."""
     if not any(file.is_file() for file in _policy_files(path)) and [*path.glob(f"seed-*/{POLICIES_FILE}")]:
         return _several_seeds(str(path), [*seed_directories(path).values()], game)
@@ -213,7 +213,7 @@ def _agent_title(saved: Saved) -> str:
     return saved.file.parent.name if named else learner
 
 
-def _several_seeds(source: str, paths: Sequence[Path], game: Game) -> Group:
+def _several_seeds(source: str, paths: Sequence[Path], game: PartnerGame) -> Group:
     """The teammates of several seeds as one stack."""
     groups = [_saved_group(path, game, SEATS["teammates"], "teammates") for path in paths]
     shapes = {tuple(leaf.shape[1:] for leaf in jax.tree.leaves(group.policies)) for group in groups}
@@ -225,7 +225,7 @@ def _several_seeds(source: str, paths: Sequence[Path], game: Game) -> Group:
     return Group(source, stacked, tuple(titles), tuple(member for group in groups for member in group.members))
 
 
-def _fitting_group(group: Group, game: Game, seat: int) -> Group:
+def _fitting_group(group: Group, game: PartnerGame, seat: int) -> Group:
     """The group if its policies fit; an exported one may not do what its file says, so that its actions are checked."""
     check_fits(group.source, group.policies, game.environment, seat=seat)
     if not isinstance(group.policies, ExportedPolicy):

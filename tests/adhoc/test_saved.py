@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from coverset.adhoc.learner import FittedLearner, OnPolicyLearner, World, agent_spec
+from coverset.adhoc.learner import AgentWorld, FittedLearner, OnPolicyLearner, agent_spec
 from coverset.adhoc.learners.feedforward import Feedforward
 from coverset.adhoc.learners.plastic import Plastic
 from coverset.adhoc.learners.rl2 import RL2
@@ -31,11 +31,11 @@ def always(*actions: int) -> ActorPolicy:
     return dense_policy(MLP((jnp.zeros((len(actions), 1, 3)),), (logits,)))
 
 
-def fit_plastic(learner: Plastic, key: int = 0) -> tuple[World, Policy]:
+def fit_plastic(learner: Plastic, key: int = 0) -> tuple[AgentWorld, Policy]:
     """PLASTIC-Policy for three teammates who always choose the same."""
     env, population = MatrixGame(), Population(always(0, 1, 2), always(0, 1, 2))
     spec = agent_spec(learner, env, TrainSettings(total_steps=1), 0, population)
-    world = World(env, population, PartnerPool((population.teammates,)), 0, spec)
+    world = AgentWorld(env, population, PartnerPool((population.teammates,)), 0, spec)
     return world, learner.fit(jax.random.key(key), world)
 
 

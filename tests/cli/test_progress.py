@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 from rich.console import Console
 
-from coverset.cli.progress import TrainingProgress
+from coverset.cli.progress import CommandProgress
 from coverset.pipeline import progress as shared
 from coverset.pipeline.loop import Reporter
 from coverset.pipeline.progress import show_progress
@@ -15,7 +15,7 @@ from coverset.pipeline.progress import show_progress
 
 def test_everything_fits_into_eighty_columns() -> None:
     """After 100 seconds at 10,000 steps a second of each of four seeds, with a million steps to go."""
-    progress = TrainingProgress(quiet=False, should_stop=lambda: False)
+    progress = CommandProgress(quiet=False, should_stop=lambda: False)
     seconds = 0.0
     progress.bar.get_time = lambda: seconds
     progress.start("weighted-reaching lbrdiv", (0, 1, 2, 3), 0, 2_000_000)
@@ -34,7 +34,7 @@ def test_everything_fits_into_eighty_columns() -> None:
 
 def test_it_is_silent_when_asked_and_off_a_terminal(capfd) -> None:
     for quiet in (True, False):
-        with TrainingProgress(quiet=quiet, should_stop=lambda: False) as progress:
+        with CommandProgress(quiet=quiet, should_stop=lambda: False) as progress:
             progress.start("matrix lbrdiv", (0,), 0, 10)
             progress.chunk(10, "self-play 1.00")
     printed = capfd.readouterr()
@@ -43,7 +43,7 @@ def test_it_is_silent_when_asked_and_off_a_terminal(capfd) -> None:
 
 
 def test_no_bar_sits_at_the_end_while_results_are_measured() -> None:
-    progress = TrainingProgress()
+    progress = CommandProgress()
     progress.start("matrix lbrdiv", (0,), 0, 100)
     progress.chunk(100, "self-play 1.00")
     progress.work("matrix lbrdiv seed 0: measuring and writing results")

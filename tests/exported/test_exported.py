@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from jax import export
 
-from coverset.adhoc.learner import World, agent_spec
+from coverset.adhoc.learner import AgentWorld, agent_spec
 from coverset.adhoc.learners.plastic import Plastic
 from coverset.adhoc.pool import PartnerPool
 from coverset.adhoc.saved import load_agent, load_agent_policy, save_agent
@@ -23,7 +23,7 @@ from coverset.envs.matrix import MatrixGame
 from coverset.evaluation.cross_play import cross_play
 from coverset.exported import file as exported
 from coverset.exported.file import export_policy, load_exported
-from coverset.partners import Game, find_group
+from coverset.partners import PartnerGame, find_group
 from coverset.pipeline.crossplay import crossplay
 from coverset.pipeline.export import export_agent
 from coverset.policies.actor import dense_policy
@@ -99,14 +99,14 @@ def make_agent(directory: Path, kind: str) -> Path:
         return directory
     learner, environment, population = Plastic(), MatrixGame(), pairs(2.0)
     spec = agent_spec(learner, environment, TrainSettings(total_steps=1), 0, population)
-    world = World(environment, population, PartnerPool((population.teammates,)), 0, spec)
+    world = AgentWorld(environment, population, PartnerPool((population.teammates,)), 0, spec)
     save_agent(directory / "agent.safetensors", learner.fit(jax.random.key(0), world), learner, spec, ABOUT)
     return directory
 
 
 def load_partner(file: Path, **parameters) -> Policy:
     """What a file holds, as a partner in seat 1 of the matrix game."""
-    game = Game(registry.make("matrix", **parameters), {"env": "matrix", "env_parameters": parameters})
+    game = PartnerGame(registry.make("matrix", **parameters), {"env": "matrix", "env_parameters": parameters})
     return find_group(str(file), game, seat=1).policies
 
 

@@ -19,7 +19,7 @@ import pytest
 
 import toy_run
 from coverset.cli.main import run
-from coverset.cli.progress import TrainingProgress
+from coverset.cli.progress import CommandProgress
 from coverset.pipeline.loop import Clock
 from coverset.policies.population import load_population, save_population
 from coverset.runs.directory import AgentDirectory, RunDirectory
@@ -79,7 +79,7 @@ def after_chunks(monkeypatch) -> Callable[[int, Callable[[], None]], None]:
     def arrange(chunks: int, happen: Callable[[], None]) -> None:
         seen = itertools.count(1)
         monkeypatch.setattr(
-            TrainingProgress, "chunk", lambda self, env_steps, status: happen() if next(seen) == chunks else None
+            CommandProgress, "chunk", lambda self, env_steps, status: happen() if next(seen) == chunks else None
         )
 
     return arrange

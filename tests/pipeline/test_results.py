@@ -10,7 +10,7 @@ import pytest
 import coverset
 import toy_run
 from coverset.pipeline.generate import run_name
-from coverset.pipeline.results import Evaluation, Evaluations, RunResult, Runs
+from coverset.pipeline.results import EvaluationResult, Evaluations, RunResult, Runs
 from coverset.runs.storage import read_json
 
 PNG = b"\x89PNG"
@@ -65,7 +65,7 @@ def test_evaluations_compare_agents(measured: Evaluations) -> None:
     assert re.fullmatch(r"library: \S+ \(two seeds: \S+, \S+\)", line)
     assert line in repr(measured)
     assert "and 2 more" in repr(measured[0])
-    other = Evaluation({**measured[0], "agent": "other", "mean_return": 3.0})
+    other = EvaluationResult({**measured[0], "agent": "other", "mean_return": 3.0})
     assert Evaluations([*measured, other]).compare()[1] == "other: 3 (one seed)"
 
 

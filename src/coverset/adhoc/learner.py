@@ -75,7 +75,7 @@ class Learner(abc.ABC):
         """
 
 
-class World(NamedTuple):
+class AgentWorld(NamedTuple):
     """What a learner without gradients computes its policy from."""
 
     environment: Environment
@@ -90,7 +90,7 @@ class FittedLearner(Learner):
     """A learner without gradients."""
 
     @abc.abstractmethod
-    def fit(self, key: PRNGKey, world: World) -> Policy:
+    def fit(self, key: PRNGKey, world: AgentWorld) -> Policy:
         """The agent for this population, of the same shapes as `build_policy` gives."""
 
 
@@ -156,7 +156,7 @@ class AgentBatch(NamedTuple):
         return flat._replace(memory=memory)
 
 
-class Pace(NamedTuple):
+class AgentPace(NamedTuple):
     """What changes over a run."""
 
     progress: Scalar
@@ -181,7 +181,7 @@ class OnPolicyLearner(Learner):
 
     @abc.abstractmethod
     def losses(
-        self, networks: AgentNetworks, batch: AgentBatch, pace: Pace, spec: AgentSpec
+        self, networks: AgentNetworks, batch: AgentBatch, pace: AgentPace, spec: AgentSpec
     ) -> tuple[Scalar, dict[str, Scalar]]:
         """The loss of a batch, and numbers to log.
 

@@ -9,14 +9,14 @@ present entropy bonus w. A learner with an auxiliary task adds its own term.
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from coverset.adhoc.learner import AgentBatch, Pace
+from coverset.adhoc.learner import AgentBatch, AgentPace
 from coverset.learning.losses import clipped_surrogate, entropy, log_probabilities
 from coverset.policy import mask_logits
 from coverset.types import Scalar
 
 
 def ppo_loss(
-    logits: Float[Array, "T *n a"], values: Float[Array, "T *n"], batch: AgentBatch, pace: Pace
+    logits: Float[Array, "T *n a"], values: Float[Array, "T *n"], batch: AgentBatch, pace: AgentPace
 ) -> tuple[Scalar, dict[str, Scalar]]:
     """The loss of a policy and a critic, and its parts `entropy` and `critic_loss` to log."""
     logits = mask_logits(logits, batch.legal)

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from coverset.adhoc.learner import AgentBatch, AgentNetworks, AgentSpec, OnPolicyLearner, Pace, agent_spec
+from coverset.adhoc.learner import AgentBatch, AgentNetworks, AgentPace, AgentSpec, OnPolicyLearner, agent_spec
 from coverset.adhoc.pool import PartnerPool
 from coverset.adhoc.teams import Teams, make_teams
 from coverset.envs.base import Environment, autoreset
@@ -324,7 +324,7 @@ class AgentTrainer:
         """
         s, count = self.settings, batch.target.shape[1]
         orders = jax.vmap(lambda k: jax.random.permutation(k, count))(jax.random.split(key, s.epochs))
-        pace = Pace(progress, explore_then_settle(s.entropy, s.entropy_final, progress), s.clip)
+        pace = AgentPace(progress, explore_then_settle(s.entropy, s.entropy_final, progress), s.clip)
         fall = 1.0 - progress if s.anneal else 1.0
         rates = AgentNetworks(s.learning_rate * fall, s.critic_learning_rate * fall, s.learning_rate * fall)
         differentiate = jax.value_and_grad(self.learner.losses, has_aux=True)

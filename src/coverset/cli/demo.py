@@ -86,19 +86,19 @@ def _run_method(directory: Path, method: str, should_stop: Callable[[], bool]) -
     """Generate, certify, train and evaluate with one method; returns the summaries of its populations."""
     from rich.console import Console
 
-    from coverset.cli.progress import TrainingProgress
+    from coverset.cli.progress import CommandProgress
     from coverset.cli.tables import print_summaries
     from coverset.pipeline.certify import certify_runs
     from coverset.pipeline.evaluate import evaluate
     from coverset.pipeline.generate import generate
     from coverset.pipeline.train import train
 
-    with TrainingProgress(quiet=False, should_stop=should_stop) as progress:
+    with CommandProgress(quiet=False, should_stop=should_stop) as progress:
         summaries = generate("matrix", method=method, seeds=SEEDS, out=directory, reporter=progress)
     print_summaries(summaries)
     with Console(stderr=True).status("Certifying the teammates"):
         certify_runs(directory)
-    with TrainingProgress(quiet=False, should_stop=should_stop) as progress:
+    with CommandProgress(quiet=False, should_stop=should_stop) as progress:
         train(directory, reporter=progress, total_steps=AGENT_STEPS)
     with Console(stderr=True).status("Evaluating the agents with held-out partners"):
         evaluate(directory)

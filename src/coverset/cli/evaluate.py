@@ -55,10 +55,10 @@ def main(arguments: list[str]) -> int:
     command = read_options(Evaluate, arguments, command="evaluate", description=DESCRIPTION)
     enable_compilation_cache()
 
-    from coverset.cli.progress import TrainingProgress
+    from coverset.cli.progress import CommandProgress
     from coverset.pipeline.evaluate import evaluate
 
-    with TrainingProgress(quiet=command.json) as progress:
+    with CommandProgress(quiet=command.json) as progress:
         records = evaluate(
             command.directory,
             agents=command.agents,

@@ -74,11 +74,11 @@ def main(arguments: list[str]) -> int:
 def _run(command: Generate, stop: StopRequest) -> int:
     enable_compilation_cache()
 
-    from coverset.cli.progress import TrainingProgress
+    from coverset.cli.progress import CommandProgress
     from coverset.pipeline.generate import generate
     from coverset.pipeline.loop import Stopped
 
-    with TrainingProgress(quiet=command.json, should_stop=stop) as progress:
+    with CommandProgress(quiet=command.json, should_stop=stop) as progress:
         try:
             summaries = generate(
                 command.env,

@@ -6,7 +6,7 @@ from coverset.cli.wording import in_options
 from coverset.pipeline import progress
 
 
-class TrainingProgress(progress.TrainingProgress):
+class CommandProgress(progress.TrainingProgress):
     """Shows the progress of a command on standard error."""
 
     def warn(self, sentence: str) -> None:

@@ -3,19 +3,19 @@
 import sys
 from collections.abc import Callable
 
-from coverset.cli.progress import TrainingProgress
+from coverset.cli.progress import CommandProgress
 from coverset.cli.tables import format_duration
 from coverset.cli.wording import in_options
 from coverset.pipeline.loop import Reporter
 from coverset.study.engine import StudyReporter, UnitOutcome, UnitState
 
 
-class StudyProgress(TrainingProgress, StudyReporter):
+class StudyProgress(CommandProgress, StudyReporter):
     """Shows progress on a terminal; failures are always printed on standard error."""
 
     def __init__(self, *, quiet: bool, should_stop: Callable[[], bool]) -> None:
         super().__init__(quiet=quiet, should_stop=should_stop)
-        self.unit_bars: dict[str, TrainingProgress] = {}
+        self.unit_bars: dict[str, CommandProgress] = {}
 
     def __enter__(self) -> "StudyProgress":
         super().__enter__()
@@ -24,7 +24,7 @@ class StudyProgress(TrainingProgress, StudyReporter):
     def unit_reporter(self, name: str) -> Reporter:
         """A reporter with a progress bar for the unit."""
         if name not in self.unit_bars:
-            self.unit_bars[name] = unit = TrainingProgress(quiet=True, should_stop=self.stop_requested)
+            self.unit_bars[name] = unit = CommandProgress(quiet=True, should_stop=self.stop_requested)
             unit.bar = self.bar
         return self.unit_bars[name]
 

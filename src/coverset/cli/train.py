@@ -66,11 +66,11 @@ def main(arguments: list[str]) -> int:
 def _run(command: Train, stop: StopRequest) -> int:
     enable_compilation_cache()
 
-    from coverset.cli.progress import TrainingProgress
+    from coverset.cli.progress import CommandProgress
     from coverset.pipeline.loop import Stopped
     from coverset.pipeline.train import train
 
-    with TrainingProgress(quiet=command.json, should_stop=stop) as progress:
+    with CommandProgress(quiet=command.json, should_stop=stop) as progress:
         try:
             summaries = train(
                 command.directory,

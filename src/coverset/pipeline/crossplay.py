@@ -14,7 +14,7 @@ from coverset.envs import registry
 from coverset.evaluation.cross_play import cross_play, limit_episodes, limit_trials, mean_seat_returns
 from coverset.evaluation.robustness import EPISODES
 from coverset.evaluation.statistics import Interval, student_interval
-from coverset.partners import ROLES, Game, Group, Saved, check_is_no_path, find_group, read_saved
+from coverset.partners import ROLES, Group, PartnerGame, Saved, check_is_no_path, find_group, read_saved
 from coverset.pipeline.generate import LARGEST_SEED
 from coverset.pipeline.results import html_table, showable
 from coverset.policies.stacked import count_members
@@ -152,17 +152,17 @@ def _read_path(name: str) -> Saved | None:
     return None
 
 
-def _find_game(env: str | None, parameters: dict[str, Any], names: Sequence[str]) -> Game:
+def _find_game(env: str | None, parameters: dict[str, Any], names: Sequence[str]) -> PartnerGame:
     """The environment that was asked for, or else the one that the paths were made for.
 
     One of the paths may say so with a signature that the other lacks, as an exported agent does.
     """
     if env is not None:
-        return Game(registry.make(env, **parameters), {"env": env, "env_parameters": parameters})
+        return PartnerGame(registry.make(env, **parameters), {"env": env, "env_parameters": parameters})
     origins = [saved for name in names if (saved := _read_path(name)) is not None]
     if not origins:
         raise ValueError("env must be given where neither side is a path, such as `env='matrix'`.")
     for origin in origins:
         check_record(str(origin.file), origin.about)
     chosen = next((origin for origin in origins if is_trusted(origin.about)), origins[0])
-    return Game(registry.make_from_record(str(chosen.file), chosen.about), chosen.about)
+    return PartnerGame(registry.make_from_record(str(chosen.file), chosen.about), chosen.about)

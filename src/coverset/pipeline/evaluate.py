@@ -19,7 +19,7 @@ from coverset.pipeline.agents import find_agents
 from coverset.pipeline.held_out import add_references, find_held_out
 from coverset.pipeline.loop import Reporter
 from coverset.pipeline.progress import show_progress
-from coverset.pipeline.results import Evaluation, Evaluations
+from coverset.pipeline.results import EvaluationResult, Evaluations
 from coverset.policy import Policy
 from coverset.runs.game_names import game_title
 from coverset.runs.storage import write_json
@@ -76,7 +76,9 @@ def evaluate(
         for name, by_seed in found.items():
             for seed, place in by_seed.items():
                 shown.work(f"{name} of seed {seed} plays with held-out partners")
-                records.append(Evaluation(_evaluate_one(runs[seed], place, seed, partners, **options), path=place))
+                records.append(
+                    EvaluationResult(_evaluate_one(runs[seed], place, seed, partners, **options), path=place)
+                )
                 write_json(place / EVALUATION_FILE, records[-1])
     return records
 

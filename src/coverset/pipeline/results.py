@@ -135,7 +135,7 @@ class TrainedAgents(Records[AgentResult]):
     """The trained agents of all seeds."""
 
 
-class Evaluation(Record):
+class EvaluationResult(Record):
     """One agent with all its partners: `evaluation.json`."""
 
     columns = ("seed", "game", "agent", "mean return", "of oracle", "partners")
@@ -157,7 +157,7 @@ class Evaluation(Record):
         return Evaluations([self]).plot()
 
 
-class Evaluations(Records[Evaluation]):
+class Evaluations(Records[EvaluationResult]):
     """Evaluated agents of several seeds and names."""
 
     def __repr__(self) -> str:
@@ -189,7 +189,7 @@ def describe_coverage(summary: dict[str, Any]) -> str:
     return f"{found} {'kind' if found == 1 else 'kinds'}" if size is None else f"{found} of {size}"
 
 
-def _draw_adaptation(ax: Any, records: list[Evaluation]) -> None:
+def _draw_adaptation(ax: Any, records: list[EvaluationResult]) -> None:
     """One line per partner."""
     curves: dict[str, list[list[float]]] = {}
     for record in records:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.stages import Wrapped
 
-from coverset.adhoc.learner import AgentSpec, FittedLearner, Learner, OnPolicyLearner, World, agent_spec
+from coverset.adhoc.learner import AgentSpec, AgentWorld, FittedLearner, Learner, OnPolicyLearner, agent_spec
 from coverset.adhoc.pool import PartnerPool
 from coverset.adhoc.registry import agent_folder, allow_learner, check_agent_name, learner_name, learner_settings
 from coverset.adhoc.saved import save_agent
@@ -180,7 +180,7 @@ def train(
         claim(agents, lambda seed: plan.config(seed, runs[seed].config), shown, resume=resume, together=together)
         if isinstance(chosen, FittedLearner):
             worlds = {
-                seed: World(run.environment, run.population, pools[seed], seat, specs[seed])
+                seed: AgentWorld(run.environment, run.population, pools[seed], seat, specs[seed])
                 for seed, run in runs.items()
             }
             _fit_agents(plan, chosen, worlds, agents, shown)
@@ -216,7 +216,7 @@ def _check_alike(runs: dict[int, GenerationRun], pools: dict[int, PartnerPool], 
 def _fit_agents(
     plan: AgentPlan,
     learner: FittedLearner,
-    worlds: dict[int, World],
+    worlds: dict[int, AgentWorld],
     agents: dict[int, RunDirectory],
     reporter: Reporter,
 ) -> None:

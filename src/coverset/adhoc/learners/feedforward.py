@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from coverset.adhoc.learner import AgentBatch, AgentNetworks, AgentSpec, OnPolicyLearner, Pace, init_actor_critic
+from coverset.adhoc.learner import AgentBatch, AgentNetworks, AgentPace, AgentSpec, OnPolicyLearner, init_actor_critic
 from coverset.adhoc.ppo import ppo_loss
 from coverset.policies.network import network_class
 from coverset.types import PRNGKey, Scalar
@@ -32,6 +32,6 @@ class Feedforward(OnPolicyLearner):
         )
 
     def losses(
-        self, networks: AgentNetworks, batch: AgentBatch, pace: Pace, spec: AgentSpec
+        self, networks: AgentNetworks, batch: AgentBatch, pace: AgentPace, spec: AgentSpec
     ) -> tuple[Scalar, dict[str, Scalar]]:
         return ppo_loss(*self.unroll(networks, batch), batch, pace)

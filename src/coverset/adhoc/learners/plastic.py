@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from coverset.adhoc.learner import AgentSpec, FittedLearner, World
+from coverset.adhoc.learner import AgentSpec, AgentWorld, FittedLearner
 from coverset.checks import check_at_least, check_positive
 from coverset.evaluation.cross_play import cross_play, limit_trials
 from coverset.policies.actor import ActorPolicy
@@ -117,7 +117,7 @@ class Plastic(FittedLearner):
             log_likelihood=jnp.zeros((half.size, half.size, self.bins)),
         )
 
-    def fit(self, key: PRNGKey, world: World) -> PlasticPolicy:
+    def fit(self, key: PRNGKey, world: AgentWorld) -> PlasticPolicy:
         pairs = self._check(world)
         trials = limit_trials(self.simulated_episodes, world.environment.horizon, pairs=pairs)
         played = cross_play(key, world.environment, *world.population, trials=trials)
@@ -133,7 +133,7 @@ class Plastic(FittedLearner):
             log_likelihood=jnp.asarray(log_likelihood, jnp.float32),
         )
 
-    def _check(self, world: World) -> int:
+    def _check(self, world: AgentWorld) -> int:
         """The number of pairs; raises unless every teammate has a best response that fits the agent's seat."""
         halves = world.spec.best_responses, world.spec.teammates
         rows, columns = (half.size if half else 0 for half in halves)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from coverset.adhoc.learner import AgentBatch, AgentNetworks, AgentSpec, OnPolicyLearner, Pace, init_actor_critic
+from coverset.adhoc.learner import AgentBatch, AgentNetworks, AgentPace, AgentSpec, OnPolicyLearner, init_actor_critic
 from coverset.adhoc.ppo import ppo_loss
 from coverset.policies.network import network_class
 from coverset.types import Percept, PRNGKey, Scalar
@@ -51,7 +51,7 @@ class RL2(OnPolicyLearner):
         )
 
     def losses(
-        self, networks: AgentNetworks, batch: AgentBatch, pace: Pace, spec: AgentSpec
+        self, networks: AgentNetworks, batch: AgentBatch, pace: AgentPace, spec: AgentSpec
     ) -> tuple[Scalar, dict[str, Scalar]]:
         outputs, values = self.unroll(networks, batch)
         return ppo_loss(outputs[..., : spec.num_actions], values, batch, pace)
