@@ -67,6 +67,9 @@ class SharedSeats(SeatNetworks):
     ) -> Float[Array, "T *b S o"]:
         return self.network.unroll(inputs, memory, fresh, self.embedding + context)
 
+    def rescale_outputs(self, gain: Float[Array, "o"], offset: Float[Array, "o"]) -> "SharedSeats":
+        return SharedSeats(self.network.rescale_outputs(gain, offset), self.embedding)
+
 
 class SeparateSeats(SeatNetworks):
     """One network for each seat."""
@@ -107,6 +110,9 @@ class SeparateSeats(SeatNetworks):
         axes = (0, seats, seats - 1, None if fresh is None else seats, None)
         unroll = jax.vmap(type(self.networks).unroll, in_axes=axes, out_axes=seats)
         return unroll(self.networks, inputs, memory, fresh, context)
+
+    def rescale_outputs(self, gain: Float[Array, "o"], offset: Float[Array, "o"]) -> "SeparateSeats":
+        return SeparateSeats(jax.vmap(lambda network: network.rescale_outputs(gain, offset))(self.networks))
 
 
 def _place(seat: Int[Array, ""] | None) -> Int[Array, ""]:

@@ -167,6 +167,11 @@ class Method(abc.ABC):
         del key, world
         return ()
 
+    def prepare(self, key: PRNGKey, world: World, networks: "Networks") -> "Networks":
+        """What untrained networks become before they play, at the start of a run, of a stage or of a restarted pair."""
+        del key, world
+        return networks
+
     @abc.abstractmethod
     def weights(self, state: PyTree) -> Float[Array, "R C"] | PairWeights:
         """The weight of every pair's return in the objective."""

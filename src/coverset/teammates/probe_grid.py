@@ -1,9 +1,8 @@
 """The grid of a growing set: its members, who are frozen, and probes, which look for what the set does not cover.
 
-Rows are the best responses of all members, then those of the probes; columns are the teammates of the probes. A
-member plays with every probe's teammate, in `per_pair` environments each. A probe's best response plays with its own
-teammate alone, in all environments of its row. So every row has as many environments, and every column has one large
-cell of self-play and a small one for each member; cells of two different probes do not exist.
+Rows are the best responses of all members, then those of the probes; columns are the teammates of the probes. All rows
+have as many environments: a probe's row has `per_pair` with every probe's teammate and `extra_self_play` further ones
+with its own, and a member's row is divided evenly among the probes' teammates.
 """
 
 from dataclasses import dataclass
@@ -21,42 +20,65 @@ class ProbeGrid(PairGrid):
 
     def __post_init__(self) -> None:
         assert self.rows > self.columns, "a growing set needs room for members"
-        assert not self.extra_self_play, "probes play mostly with themselves"
+        if self.extra_self_play % self.columns:
+            raise ValueError(
+                "extra_self_play must be a multiple of the number of probes, so that a member's environments can be "
+                f"divided among them, got {self.extra_self_play} for {self.columns} probes."
+            )
 
     @property
     def members(self) -> int:
         """Rows that belong to the set."""
         return self.rows - self.columns
 
+    @property
+    def per_member(self) -> int:
+        """Environments in which a member plays with each probe's teammate."""
+        return self.row_size // self.columns
+
+    @property
+    def column_size(self) -> int:
+        return self.members * self.per_member + self.row_size
+
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         probes = np.arange(self.columns)
         return self.members + probes, probes
 
-    def is_played(self) -> np.ndarray:
-        return np.concatenate([np.ones((self.members, self.columns), bool), np.eye(self.columns, dtype=bool)])
-
     def by_teammate(self, rows: Shaped[Array, "R B ..."]) -> Shaped[Array, "C D ..."]:
-        by_member = rows[: self.members].reshape(self.members, self.columns, self.per_pair, *rows.shape[2:])
-        by_probe = jnp.swapaxes(by_member, 0, 1).reshape(self.columns, -1, *rows.shape[2:])
-        return jnp.concatenate([by_probe, rows[self.members :]], axis=1)
+        with_members = _swap_cells(rows[: self.members], self.columns, self.per_member)
+        with_probes = rows[self.members :]
+        size = self.columns * self.per_pair
+        swapped = _swap_cells(with_probes[:, :size], self.columns, self.per_pair)
+        return jnp.concatenate([with_members, swapped, with_probes[:, size:]], axis=1)
 
     def by_best_response(self, columns: Shaped[Array, "C D ..."]) -> Shaped[Array, "R B ..."]:
-        size = self.members * self.per_pair
-        by_probe = columns[:, :size].reshape(self.columns, self.members, self.per_pair, *columns.shape[2:])
-        by_member = jnp.swapaxes(by_probe, 0, 1).reshape(self.members, -1, *columns.shape[2:])
-        return jnp.concatenate([by_member, columns[:, size:]])
+        first, second = self.members * self.per_member, self.members * self.per_member + self.columns * self.per_pair
+        of_members = _swap_cells(columns[:, :first], self.members, self.per_member)
+        swapped = _swap_cells(columns[:, first:second], self.columns, self.per_pair)
+        return jnp.concatenate([of_members, jnp.concatenate([swapped, columns[:, second:]], axis=1)])
 
     def cell_sums(self, rows: Float[Array, "R B"]) -> Float[Array, "R C"]:
-        by_member = rows[: self.members].reshape(self.members, self.columns, self.per_pair).sum(axis=-1)
-        return jnp.concatenate([by_member, jnp.diag(rows[self.members :].sum(axis=-1))])
+        size = self.columns * self.per_pair
+        of_members = rows[: self.members].reshape(self.members, self.columns, self.per_member).sum(axis=-1)
+        of_probes = rows[self.members :, :size].reshape(self.columns, self.columns, self.per_pair).sum(axis=-1)
+        return jnp.concatenate([of_members, of_probes + jnp.diag(rows[self.members :, size:].sum(axis=-1))])
 
     def cell_shares(self) -> Float[Array, "R B"]:
         """All environments count alike: a probe has as many in self-play whatever the size of the set."""
         return jnp.ones((self.rows, self.row_size))
 
     def importance(self, side: int) -> Float[Array, "R B"] | None:
-        """In a column, a member's cell has one environment where self-play has as many as there are probes."""
+        """In a column, self-play has more environments than every other cell by this factor."""
         if side == 0:
             return None
-        is_member = np.arange(self.rows) < self.members
-        return jnp.broadcast_to(jnp.where(is_member, float(self.columns), 1.0)[:, None], (self.rows, self.row_size))
+        own = float(self.per_pair + self.extra_self_play)
+        factors = np.full((self.rows, self.columns), own / self.per_pair, np.float32)
+        factors[: self.members] = own / self.per_member
+        factors[self.pairs()] = 1.0
+        return self.spread(jnp.asarray(factors))
+
+
+def _swap_cells(groups: Shaped[Array, "n B ..."], cells: int, size: int) -> Shaped[Array, "cells D ..."]:
+    """Groups of `cells` cells of `size` environments each, regrouped by cell."""
+    outer, rest = groups.shape[0], groups.shape[2:]
+    return jnp.swapaxes(groups.reshape(outer, cells, size, *rest), 0, 1).reshape(cells, outer * size, *rest)

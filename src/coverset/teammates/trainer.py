@@ -168,7 +168,8 @@ class Trainer:
     def _draw_networks(self, key: PRNGKey) -> Networks:
         """Untrained ones, but for the method's own."""
         grid = self.grid
-        return init_networks(key, self.environment, self.settings, (grid.rows, grid.columns), grid.num_teams)
+        networks = init_networks(key, self.environment, self.settings, (grid.rows, grid.columns), grid.num_teams)
+        return self.method.prepare(jax.random.fold_in(key, METHOD_STREAM + 1), self.world, networks)
 
     def _start(
         self, key: PRNGKey, env_key: PRNGKey, update: Int[Array, ""], method: PyTree, networks: Networks

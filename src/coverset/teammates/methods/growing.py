@@ -29,13 +29,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from coverset.checks import check_at_least, check_between, check_positive
+from coverset.checks import check_at_least, check_between, check_finite, check_positive
 from coverset.evaluation.cross_play import cross_play, limit_trials
-from coverset.policies.network import Network
+from coverset.policies.network import POLICY_HEAD_SCALE, Network
 from coverset.policies.population import Population
 from coverset.policies.team import build_networks
 from coverset.teammates.method import Frozen, Method, PairWeights, Seen, Stage, World
-from coverset.teammates.networks import actor_spec
+from coverset.teammates.networks import Networks, actor_spec
 from coverset.teammates.probe_grid import ProbeGrid
 from coverset.types import PRNGKey, PyTree, Scalar
 
@@ -83,8 +83,8 @@ class Growth(NamedTuple):
     """Members of the set: the first best responses of the grid, and the first of `teammates`."""
     teammates: Network
     """Of the members, stacked [S]."""
-    rivals: Float[Array, "S M"]
-    """p_sj: how much each member counts as a rival of each probe; each column sums to 1, or to 0 without members."""
+    rivals: Float[Array, "R M"]
+    """lambda_j p_ij: how much each best response counts as a rival of each probe; each column sums to lambda_j."""
     regrets: Float[Array, "M"]
     """What each probe of the last round earned beyond the best member of the set at that time."""
     lowest: Scalar
@@ -106,10 +106,11 @@ class Growing(Method):
     default_settings: ClassVar[Mapping[str, Any] | None] = {
         "population_size": 8,
         "total_steps": 20_000_000,
-        "envs_per_pair": 2,
+        "envs_per_pair": 1,
+        "extra_self_play": 16,
         "rollout_length": 32,
         "max_rollout_episodes": 8,
-        "epochs": 8,
+        "epochs": 4,
         "minibatches": 4,
         "learning_rate": 5e-4,
         "anneal": False,
@@ -127,8 +128,9 @@ class Growing(Method):
     """Rounds into which the steps of a run are divided, at most; it ends as soon as a round finds nothing."""
     relative_margin: float = 0.1
     """Coverage regret above which a pair is taken into the set, in units of the range of returns."""
-    smallest_rivalry: float = 0.5
-    """lambda of the first probe; it rises linearly to 1 for the last."""
+    initial_preference: float = 1.0
+    """Standard deviation of the logits of a probe's teammate before training. Near 0 all teammates start by playing at
+    random and tend to learn the same; preferences of their own lead them different ways."""
     rival_temperature: float = 0.05
     """Temperature of the smooth maximum over members, in units of the range of returns."""
     measured_episodes: int = 64
@@ -137,20 +139,16 @@ class Growing(Method):
     def __post_init__(self) -> None:
         for name in ("probes", "rounds", "measured_episodes"):
             check_at_least(name, getattr(self, name), 1)
-        for name in ("relative_margin", "smallest_rivalry"):
-            check_between(name, getattr(self, name), 0, 1)
+        check_between("relative_margin", self.relative_margin, 0, 1)
+        check_at_least("initial_preference", self.initial_preference, 0)
+        check_finite("initial_preference", self.initial_preference)
         check_positive("rival_temperature", self.rival_temperature)
 
     def grid_size(self, settings: "GenerateSettings") -> tuple[int, int]:
         return settings.population_size + self.probes, self.probes
 
     def grid(self, settings: "GenerateSettings") -> ProbeGrid:
-        if settings.extra_self_play:
-            raise ValueError(
-                "extra_self_play must be 0 for growing, whose probes play mostly with themselves, "
-                f"got {settings.extra_self_play}."
-            )
-        return ProbeGrid(*self.grid_size(settings), settings.envs_per_pair)
+        return ProbeGrid(*self.grid_size(settings), settings.envs_per_pair, settings.extra_self_play)
 
     def init(self, key: PRNGKey, world: World) -> Growth:
         s, most = world.settings, world.rows - world.columns
@@ -158,7 +156,7 @@ class Growing(Method):
         return Growth(
             size=jnp.int32(0),
             teammates=build_networks(s.network, jax.random.split(key, most), spec),
-            rivals=jnp.zeros((most, self.probes)),
+            rivals=jnp.zeros((world.rows, self.probes)),
             regrets=jnp.zeros(self.probes),
             lowest=jnp.float32(0.0),
             highest=jnp.float32(0.0),
@@ -173,22 +171,38 @@ class Growing(Method):
         steps = self.grid(settings).num_envs * settings.rollout_length * self.rounds * (1.0 + SETTLING)
         return max(1, int(settings.total_steps / steps))
 
+    def prepare(self, key: PRNGKey, world: World, networks: Networks) -> Networks:
+        """Give every teammate preferences of its own."""
+        actions, scale = actor_spec(world.environment, world.settings, 1).num_outputs, self.initial_preference
+        gain = jnp.full(actions, scale / POLICY_HEAD_SCALE)
+        offsets = scale * jax.random.normal(key, (self.probes, actions))
+        rescale = jax.vmap(lambda network, offset: network.rescale_outputs(gain, offset))
+        return networks._replace(teammates=rescale(networks.teammates, offsets))
+
     def weights(self, state: Growth) -> PairWeights:
-        own, rivalry = jnp.eye(self.probes), jnp.linspace(self.smallest_rivalry, 1.0, self.probes)
-        best_responses = jnp.concatenate([jnp.zeros_like(state.rivals), own])
-        return PairWeights(best_responses, jnp.concatenate([-rivalry[None] * state.rivals, own]))
+        own = jnp.zeros_like(state.rivals).at[-self.probes :].set(jnp.eye(self.probes))
+        return PairWeights(own, own - state.rivals)
 
     def frozen(self, state: Growth) -> Frozen:
-        most = state.rivals.shape[0]
-        return Frozen(jnp.arange(most + self.probes) < most, jnp.zeros(self.probes, bool))
+        rows = state.rivals.shape[0]
+        return Frozen(jnp.arange(rows) < rows - self.probes, jnp.zeros(self.probes, bool))
 
     def update(self, state: Growth, seen: Seen) -> Growth:
-        unit = jnp.maximum(state.highest - state.lowest, SMALLEST_UNIT)
-        values = seen.pair_values[: state.rivals.shape[0]] / (self.rival_temperature * unit)
-        is_member = (jnp.arange(values.shape[0]) < state.size)[:, None]
-        rivals = jax.nn.softmax(values, axis=0, where=is_member)
-        own = jnp.diagonal(seen.pair_values[state.rivals.shape[0] :]).mean()
-        return state._replace(rivals=jnp.where(is_member, rivals, 0.0), rise=follow_rise(state.rise, own))
+        values, most = seen.pair_values, state.rivals.shape[0] - self.probes
+        rows, columns = jnp.arange(most + self.probes)[:, None], jnp.arange(self.probes)[None]
+        is_rival = jnp.where(rows < most, rows < state.size, rows - most < columns)
+        own = jnp.diagonal(values[most:])
+        is_own = rows - most == columns
+        lowest = jnp.min(values, where=is_rival | is_own, initial=jnp.inf)
+        highest = jnp.max(values, where=is_rival | is_own, initial=-jnp.inf)
+        unit = jnp.maximum(jnp.maximum(highest - lowest, state.highest - state.lowest), SMALLEST_UNIT)
+        shares = jax.nn.softmax(values / (self.rival_temperature * unit), axis=0, where=is_rival)
+        shares = jnp.where(is_rival, shares, 0.0)
+        served = jnp.sum(shares * values, axis=0)
+        competence = jnp.clip((own - lowest) / jnp.maximum(served - lowest, SMALLEST_UNIT), 0.0, 1.0)
+        rivalry = jnp.where(jnp.arange(self.probes) % 2 == 1, competence, 1.0)
+        gain = own - jnp.where(is_rival.any(axis=0), served, lowest)
+        return state._replace(rivals=rivalry[None] * shares, rise=follow_rise(state.rise, (own + gain).mean()))
 
     def stage(self, state: Growth) -> Stage:
         progress = settling_progress(state.rise)
@@ -212,7 +226,7 @@ class Growing(Method):
         grown = state._replace(
             size=jnp.int32(len(chosen)),
             teammates=jax.tree.map(lambda x: x[slots], teammates),
-            rivals=_equal_rivals(len(chosen), state.rivals.shape),
+            rivals=jnp.zeros_like(state.rivals),
             regrets=jnp.asarray(regrets, jnp.float32),
             lowest=jnp.float32(lowest),
             highest=jnp.float32(highest),
@@ -317,13 +331,6 @@ def measure_regrets(returns: Float[np.ndarray, "n n"], size: int, *, floor: floa
     """What each probe earns beyond the best of the first `size` pairs, the members, with its teammate."""
     served = returns[:size, size:].max(axis=0) if size else floor
     return np.diagonal(returns)[size:] - served
-
-
-def _equal_rivals(size: int, shape: tuple[int, ...]) -> Float[Array, "S M"]:
-    """All members count alike before the first update of a round."""
-    rivals = np.zeros(shape, np.float32)
-    rivals[:size] = 1.0 / size
-    return jnp.asarray(rivals)
 
 
 def _networks(trained: Population, drawn: Population) -> tuple[PyTree, PyTree]:
