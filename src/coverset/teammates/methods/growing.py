@@ -1,20 +1,27 @@
 """Growing a coverage set by probes: coverset's own method, which finds the number of members itself.
 
 The *coverage regret* of a set S of best responses with a teammate j is max_i R_ij - max_{s in S} R_sj; S covers the
-game up to a margin if no teammate has more. In every round M probes, pairs of a fresh best response i and a fresh
-teammate j, look for such teammates side by side while the set is frozen. Both policies of probe m ascend
+game up to a margin if no teammate has more. In every round M probes, pairs of a fresh best response and a fresh
+teammate, look for such teammates side by side while the set is frozen. The rivals of probe j are all members of the set
+and the probes before it. Its best response ascends R_jj, its teammate
 
-    R_ij - lambda_m sum_s p_sj R_sj        p_sj = softmax_s(R_sj / (temperature * unit))
+    R_jj - lambda_j sum_i p_ij R_ij        p_ij = softmax over rivals i of R_ij / (temperature * unit)
 
-a smooth form of the regret, where lambda_m is 1 (regret itself) for the last probe and `smallest_rivalry` for the
-first, which cares more for its own return. The best response appears in the first term alone, so that both ascend one
-common objective: there are no multipliers, and nothing to circle around.
+a smooth form of the regret against its rivals. Rivals learn nothing from probe j, so that, whatever they do, both
+policies of a probe ascend one common objective: there are no multipliers, and nothing to circle around. A probe depends
+only on those before it, so probes settle one after the other, and several members are found in one round.
 
-A round lasts until the probes' returns no longer rise, and then half as long again, in which exploration and learning
-rates fall. After it all pairs, members and probes alike, are measured with each other, and the set is chosen anew: the
-pair with the highest return first, then again and again the one with the highest regret, until none exceeds the margin.
-The run ends when no probe of a whole round has a regret above the margin. `unit` is the range of returns measured so
-far, so that neither margin nor weights depend on the scale of the rewards or on a constant added to all returns.
+- lambda_j is 1 for every other probe. The others are *patient*: theirs is the ratio of R_jj to the rivals' return, both
+  above the lowest of all pairs. Where rewards are sparse, an untrained teammate that must not help skilled rivals never
+  learns to help its own best response; where they are not, a probe that looks away from the start has less to unlearn.
+- Teammates start with preferences of their own (`initial_preference`). Pairs that start by playing at random all learn
+  the convention that is best against a random partner.
+
+A round lasts until the probes' returns and regrets no longer rise, and then half as long again, in which exploration
+and learning rates fall. After it all pairs, members and probes alike, are measured with each other, and the set is
+chosen anew: the pair with the highest return first, then again and again the one with the highest regret, until none
+exceeds the margin. The run ends when no probe of a whole round has a regret above the margin. `unit` is the range of
+returns so far, so that neither margin nor weights depend on the scale of the rewards or on a constant added to them.
 
 The idea of the first set of constraints, R_ii >= R_ji + tau, is that of L-BRDiv (Rahman, Cui and Stone 2024); PAIRED
 (Dennis et al. 2020) and ROTATE (Wang et al. 2025) maximise regret against one agent instead of a set.
@@ -189,20 +196,27 @@ class Growing(Method):
 
     def update(self, state: Growth, seen: Seen) -> Growth:
         values, most = seen.pair_values, state.rivals.shape[0] - self.probes
-        rows, columns = jnp.arange(most + self.probes)[:, None], jnp.arange(self.probes)[None]
-        is_rival = jnp.where(rows < most, rows < state.size, rows - most < columns)
+        is_rival = self._rivals(state)
         own = jnp.diagonal(values[most:])
-        is_own = rows - most == columns
-        lowest = jnp.min(values, where=is_rival | is_own, initial=jnp.inf)
-        highest = jnp.max(values, where=is_rival | is_own, initial=-jnp.inf)
+        lowest, highest = _range_where(
+            is_rival.at[most:].set(is_rival[most:] | jnp.eye(self.probes, dtype=bool)), values
+        )
         unit = jnp.maximum(jnp.maximum(highest - lowest, state.highest - state.lowest), SMALLEST_UNIT)
         shares = jax.nn.softmax(values / (self.rival_temperature * unit), axis=0, where=is_rival)
         shares = jnp.where(is_rival, shares, 0.0)
-        served = jnp.sum(shares * values, axis=0)
+        served = jnp.where(is_rival.any(axis=0), jnp.sum(shares * values, axis=0), lowest)
         competence = jnp.clip((own - lowest) / jnp.maximum(served - lowest, SMALLEST_UNIT), 0.0, 1.0)
-        rivalry = jnp.where(jnp.arange(self.probes) % 2 == 1, competence, 1.0)
-        gain = own - jnp.where(is_rival.any(axis=0), served, lowest)
-        return state._replace(rivals=rivalry[None] * shares, rise=follow_rise(state.rise, (own + gain).mean()))
+        is_patient = jnp.arange(self.probes) % 2 == 1
+        rivals = jnp.where(is_patient, competence, 1.0)[None] * shares
+        return state._replace(rivals=rivals, rise=follow_rise(state.rise, jnp.mean(2.0 * own - served)))
+
+    def _rivals(self, state: Growth) -> Bool[Array, "R M"]:
+        """Members of the set, and the probes before each probe."""
+        rows = state.rivals.shape[0]
+        most = rows - self.probes
+        is_member = jnp.broadcast_to((jnp.arange(most) < state.size)[:, None], (most, self.probes))
+        is_earlier = jnp.arange(self.probes)[:, None] < jnp.arange(self.probes)[None]
+        return jnp.concatenate([is_member, is_earlier])
 
     def stage(self, state: Growth) -> Stage:
         progress = settling_progress(state.rise)
@@ -331,6 +345,10 @@ def measure_regrets(returns: Float[np.ndarray, "n n"], size: int, *, floor: floa
     """What each probe earns beyond the best of the first `size` pairs, the members, with its teammate."""
     served = returns[:size, size:].max(axis=0) if size else floor
     return np.diagonal(returns)[size:] - served
+
+
+def _range_where(chosen: Bool[Array, "R M"], values: Float[Array, "R M"]) -> tuple[Scalar, Scalar]:
+    return jnp.min(values, where=chosen, initial=jnp.inf), jnp.max(values, where=chosen, initial=-jnp.inf)
 
 
 def _networks(trained: Population, drawn: Population) -> tuple[PyTree, PyTree]:
