@@ -79,7 +79,9 @@ def _draw_heat_map(ax: Axes, summary: dict[str, Any], top: float) -> None:
     ax.set_xticks(range(columns), [f"{n + 1}" for n in range(columns)])
     ax.set_yticks(range(rows), [f"{n + 1}: {name}" for n, name in enumerate(names)])
     ax.set(xlabel="teammate", ylabel="best response: member it covers")
-    ax.set_title(f"{summary['env']}, {summary['method']}, seed {summary['seed']}{_describe_coverage(summary)}")
+    ax.set_title(
+        f"{summary.get('game', summary['env'])}, {summary['method']}, seed {summary['seed']}{_describe_coverage(summary)}"
+    )
 
 
 def draw_matrix(ax: Axes, matrix: np.ndarray, top: float, *, bold_diagonal: bool = False) -> None:
