@@ -74,7 +74,7 @@ def _show_one(game: "Description", env_args: tuple[str, ...]) -> None:
     print(f"  {_count(game.players, 'player')}, seats {alike}, episodes of up to {_count(game.horizon, 'step')}")
     print(f"  actions by seat: {_list(game.num_actions)}; numbers observed: {_list(game.observation_sizes)}")
     for name, value in game.parameters.items():
-        print(f"  parameter {name} = {value!r}")
+        print_text(f"parameter {name} = {value!r}", indent="  ")
     print_text(f"conventions: {', '.join(game.conventions) or 'not named by the game'}", indent="  ")
     print(f"  exact certificates: {'yes' if game.certifiable else 'no, it does not list its initial states'}")
     seen = "shown to players by seat" if game.shown_by_seat else "all of it shown to every player"
@@ -82,7 +82,7 @@ def _show_one(game: "Description", env_args: tuple[str, ...]) -> None:
     for name, words in game.heuristics.items():
         print_text(f"partner {name}: {words or 'the game does not say what it does'}", indent="  ")
     if not game.heuristics:
-        print("  no hand-written partners: agents are evaluated with the teammates of other seeds")
+        print("  no hand-written partners: agents meet the teammates of other seeds")
     print(f"Train teammates with: {quote_command('generate', game.name, env_args=env_args)}")
 
 

@@ -4,7 +4,7 @@ A game may say it itself: `Environment.describe` turns a whole episode into a fe
 is described by the action and the observation that tell it most from teammates of other kinds:
 
     action:       a that maximises |p_j(a) - p_others(a)|, its share of the teammate's steps
-    answer:       a and x that maximise |p_j(a | x high) - p_others(a | x high)|; told instead of the action where
+    answer:       a and x that maximise p_j(a | x high) - p_others(a | x high); told instead of the action where
                   teammates differ in how they answer what they see rather than in what they do on the whole
     observation:  x that maximises |m_j(x) - m_others(x)| / s(x), with s^2 the mean of both variances
 """
@@ -113,7 +113,7 @@ def _describe_answer(own: Habits, others: Sequence[Habits], names: Sequence[str]
     steps = own.answers, np.sum([other.answers for other in others], axis=0)
     often = np.minimum(*(counts.sum(axis=1) for counts in steps)) >= FEWEST_STEPS
     mine, theirs = (counts / np.maximum(counts.sum(axis=1, keepdims=True), 1) for counts in steps)
-    differs = np.where(often[:, None], np.abs(mine - theirs), 0.0)
+    differs = np.where(often[:, None], mine - theirs, 0.0)
     seen, action = np.unravel_index(int(np.argmax(differs)), differs.shape)
     if differs[seen, action] < least:
         return None

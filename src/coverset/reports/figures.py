@@ -14,6 +14,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from coverset.reports.drawing import FLAT
 from coverset.reports.method_fields import mask_diagonal, stack_method_fields
 from coverset.reports.records import CONSTRAINTS, check_numbered_row, check_run_row
 from coverset.runs.storage import DamagedFile, read_rows, write_bytes
@@ -186,6 +187,8 @@ def _draw_multiples(place: SubFigure, steps: np.ndarray, parts: Mapping[str, np.
         ax.xaxis.set_major_locator(MaxNLocator(2))
     for ax in panels.ravel()[size:]:
         ax.set_axis_off()
+    if all(np.nanmax(np.abs(values), initial=0.0) <= FLAT for values in parts.values()):
+        panels[0, 0].set_ylim(-0.04, 1.0)  # matplotlib would magnify rounding errors
     place.supylabel(label, size=9)
 
 
