@@ -51,6 +51,8 @@ def show_evaluation(records: Sequence[Record], *, details: bool = False) -> None
 def _show_agents(by_agent: dict[str, list[Record]]) -> None:
     first, *_ = by_agent.values()
     kind = _measure(first)
+    if kind and all(average_over_seeds(records).fraction(kind) is None for records in by_agent.values()):
+        kind = None  # shares of returns that may be negative say nothing
     columns = ["agent", "seat", "mean return", "95% interval", *([f"of {HEADINGS[kind]}"] if kind else [])]
     rows = []
     for agent, records in by_agent.items():
