@@ -6,7 +6,7 @@ Overcooked; Hanabi is in `coverset.adapters.hanabi`.
 
 import abc
 import inspect
-import io
+import sys
 import warnings
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -32,7 +32,7 @@ from coverset.envs.base import Environment, pad_observations
 from coverset.envs.registry import call_named, import_named
 from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, PyTree
 
-with redirect_stdout(io.StringIO()):  # it prints what it does not find when it is imported
+with redirect_stdout(sys.stderr):  # it prints when imported, and standard output may have to be JSON
     from jaxmarl import make, registered_envs
     from jaxmarl.environments.multi_agent_env import MultiAgentEnv
 

@@ -110,11 +110,11 @@ def _describe_answer(own: Habits, others: Sequence[Habits], names: Sequence[str]
     """The answer to an observation that differs most, if by `least` or more."""
     if own.answers is None or own.high is None:
         return None
-    steps = own.answers, np.sum([other.answers for other in others], axis=0)
+    steps = own.answers, np.sum([other.answers for other in others if other.answers is not None], axis=0)
     often = np.minimum(*(counts.sum(axis=1) for counts in steps)) >= FEWEST_STEPS
     mine, theirs = (counts / np.maximum(counts.sum(axis=1, keepdims=True), 1) for counts in steps)
     differs = np.where(often[:, None], mine - theirs, 0.0)
-    seen, action = np.unravel_index(int(np.argmax(differs)), differs.shape)
+    seen, action = map(int, np.unravel_index(int(np.argmax(differs)), differs.shape))
     if differs[seen, action] < least:
         return None
     share, other = mine[seen, action], theirs[seen, action]
