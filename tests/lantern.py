@@ -35,8 +35,12 @@ class Lantern(Environment):
         place = jnp.clip(state.place + actions[1] - 1, 0, PLACES - 1)
         there = (place == 0) | (place == PLACES - 1)
         reward = (there & (actions[0] == state.colour)).astype(jnp.float32)
-        after = LanternState(jax.random.randint(key, (), 0, 2), place, state.time + 1)
+        after = LanternState(state.colour, place, state.time + 1)
         return Outcome(after, reward, jnp.bool_(False), time_limit(after.time, self.horizon, jnp.bool_(False)))
+
+    def initial_states(self) -> tuple[LanternState, list[float]]:
+        start = LanternState(jnp.arange(2), jnp.full(2, PLACES // 2), jnp.zeros(2, jnp.int32))
+        return start, [0.5, 0.5]
 
     def observe(self, state: LanternState) -> Observations:
         seen: Float[Array, "2"] = jax.nn.one_hot(state.colour, 2)

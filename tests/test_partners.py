@@ -181,7 +181,8 @@ def test_agents_of_another_shape_are_refused(
     before = sorted(matrix.rglob("*"))
     reads, chooses = MISFITS[wrong]
     sentence = refusal(capsys, command, *words[command])
-    assert f"{agent} reads {reads} numbers and chooses among {chooses} actions, but seat" in sentence
+    assert f"{agent} must read " in sentence
+    assert f", got {reads} and {chooses}." in sentence
     assert sorted(matrix.rglob("*")) == before
 
 

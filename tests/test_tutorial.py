@@ -44,6 +44,7 @@ def test_the_tutorial_works_as_it_is_written(tmp_path: Path) -> None:
     printed = follow(tmp_path)
     assert "corridor keeps the contract: 2 players" in printed[0]
     assert "parameter length = 5" in printed[0]
+    assert "harbour:Harbour keeps the contract: 2 players, actions (4, 3)." in " ".join("".join(printed).split())
     assert "minus plastic" in printed[2], "agents of two names are compared"
     assert (tmp_path / "site" / "corridor_game.py").is_file()
     run = tmp_path / "runs" / "corridor"

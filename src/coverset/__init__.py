@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from coverset.adhoc.learner import OnPolicyLearner as OnPolicyLearner
     from coverset.adhoc.saved import load_agent as load_agent
     from coverset.envs.base import Environment as Environment
+    from coverset.envs.base import pad_observations as pad_observations
     from coverset.envs.conformance import check_environment as check_environment
     from coverset.envs.extensions import best_response as best_response
     from coverset.envs.extensions import describe_heuristics as describe_heuristics
@@ -74,6 +75,7 @@ _PUBLIC = {
     "load_population": "coverset.policies.population:load_population",
     "make": "coverset.envs.registry:make",
     "oracles": "coverset.envs.extensions:oracles",
+    "pad_observations": "coverset.envs.base:pad_observations",
     "report": "coverset.pipeline.report:report",
     "reproduce": "coverset.study.reproduce:reproduce",
     "solve": "coverset.solver:solve",

@@ -356,6 +356,14 @@ def check_fits(source: str, policy: Policy, environment: Environment, *, seat: i
     wanted = side.observation_size, side.num_actions
     if (reads, chooses) != wanted:
         raise ValueError(
-            f"{source} reads {reads} numbers and chooses among {chooses} actions, but seat {seat} has {wanted[0]} and "
-            f"{wanted[1]}."
+            f"{source} must read {wanted[0]} numbers and choose among {wanted[1]} actions to play in seat {seat}, got "
+            f"{reads} and {chooses}{_advise(source)}."
         )
+
+
+def _advise(source: str) -> str:
+    """Which half of a population plays where the other does not fit."""
+    if source not in ROLES:
+        return ""
+    (other,) = set(ROLES) - {source}
+    return f": for partners in that seat, name `partners=['{other}']`"

@@ -208,6 +208,10 @@ class TrainSettings(LearningSettings):
         return self.reward_scale * (1.0 - self.discount if self.discount < 1.0 else 1.0)
 
 
+MOST_EXCESS = 0.05
+"""By how much a run may exceed its steps, as a fraction, before its chunks are made shorter."""
+
+
 @dataclass(frozen=True)
 class Schedule:
     """How a run of updates is cut into compiled dispatches."""
@@ -219,10 +223,16 @@ class Schedule:
 
     @property
     def updates_per_chunk(self) -> int:
-        """Updates of one compiled dispatch: all of them where `chunk_steps` allows for the whole run."""
+        """Updates of one compiled dispatch: all of them where `chunk_steps` allows for the whole run.
+
+        About `chunk_steps` of environment steps; less where whole chunks would train far beyond `total_steps`.
+        """
+        needed = math.ceil(self.total_steps / self.steps_per_update)
         if self.chunk_steps >= self.total_steps:
-            return math.ceil(self.total_steps / self.steps_per_update)
-        return max(1, round(self.chunk_steps / self.steps_per_update))
+            return needed
+        updates = max(1, round(self.chunk_steps / self.steps_per_update))
+        chunks = math.ceil(needed / updates)
+        return updates if chunks * updates <= needed * (1 + MOST_EXCESS) else math.ceil(needed / chunks)
 
     @property
     def steps_per_chunk(self) -> int:
@@ -231,7 +241,7 @@ class Schedule:
 
     @property
     def num_chunks(self) -> int:
-        """Dispatches of the whole run; the last may train a little beyond `total_steps`."""
+        """Dispatches of the whole run; together they may train a little beyond `total_steps`."""
         return math.ceil(self.total_steps / self.steps_per_chunk)
 
     @property

@@ -23,6 +23,27 @@ def test_every_game_and_adapter_is_listed(capsys) -> None:
     assert all(adapter["installed"] for adapter in listed["adapters"])
 
 
+def test_lines_fit_a_terminal(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in (["envs"], ["envs", "overcooked"], ["envs", "reaching"]):
+        assert max(map(len, told(capsys, *words).splitlines())) <= 80
+
+
+def test_the_next_command_makes_the_same_game(capsys) -> None:
+    words = ("reaching", "--env-args", "size=3")
+    for command in ("envs", "check"):
+        assert told(capsys, command, *words).splitlines()[-1].endswith("coverset generate reaching --env-args size=3")
+
+
+def test_a_text_that_shows_everything_to_everybody_is_told(capsys) -> None:
+    assert "sees everything, because its `render` takes no seat" in " ".join(
+        told(capsys, "check", "lantern:Lantern", "--quick").split()
+    )
+    assert "as text, all of it shown to every player" in told(capsys, "envs", "lantern:Lantern")
+    assert not json.loads(told(capsys, "envs", "lantern:Lantern", "--json"))["shown_by_seat"]
+    assert "drawn, shown to players by seat" in told(capsys, "envs", "reaching")
+
+
 def test_heuristics_are_explained(capsys) -> None:
     shown = told(capsys, "envs", "reaching")
     assert "partner H8: Walks to corner A." in shown
@@ -45,6 +66,13 @@ def test_a_game_that_conforms_passes(capsys) -> None:
     ("words", "sentence"),
     [
         (["check", "broken_game:TooLong"], "TooLong.observe must be float32[2, 1], got float32[2, 3]."),
+        (["check", "broken_game:SeveralSizes"], "beside observation_shapes = ((1,), (2,)), got (1, 2)."),
+        (["envs", "broken_game:SeveralSizes"], "SeveralSizes.observation_size must be an int of at least 1"),
+        (["check", "broken_game:SeveralRows"], "as coverset.pad_observations(*rows) makes it, got 2 arrays."),
+        (
+            ["check", "broken_game:Unfinished"],
+            "must define observation_size, observe, render, reset, step, got",
+        ),
         (["check", "matrxi"], "Did you mean 'matrix'?"),
         (["envs", "nowhere:Game"], "'nowhere:Game' must name an importable module:function"),
         (["envs", "--env-args", "size=3"], "env_args need the name of a game."),

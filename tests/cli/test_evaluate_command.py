@@ -27,9 +27,23 @@ def test_one_seed_has_no_interval(capsys) -> None:
 
 def test_of_two_seeds_both_are_shown(capsys) -> None:
     """Student's interval of 0 and 4 would be -23 to 27, in a game that pays 0 to 4."""
-    (row,) = (line for line in lines(capsys, record(0.0), record(4.0, seed=1)) if line.startswith("H1"))
-    assert "two seeds: 0, 4" in row
+    shown = lines(capsys, record(0.0), record(4.0, seed=1))
+    (row,) = (line for line in shown if line.startswith("H1"))
+    assert any("both seeds" in line for line in shown)
+    assert "0, 4" in row
     assert "-23" not in row
+    agents = [record(0.0, agent=name) for name in "ab"] + [record(4.0, agent=name, seed=1) for name in "ab"]
+    assert "two seeds: 0, 4" in "\n".join(lines(capsys, *agents))
+
+
+def test_numbers_are_never_cut(capsys) -> None:
+    long = {"oracle": None, "oracle_exact": None, "oracle_fraction": None, "reference": 0.12345, "title": "t" * 50}
+    records = [record(-0.0123456 * (1 + seed), seed=seed, reference_fraction=-1.2, **long) for seed in (0, 1)]
+    for options in ({}, {"details": True}):
+        shown = lines(capsys, *records, **options)
+        assert all("…" not in line.partition("  ")[2] for line in shown), "only names may be shortened"
+        (row,) = (line for line in shown if line.startswith("…"))
+        assert row.split()[1:] == ["-0.0185", "-0.0247,", "-0.0123", "0.123", "-1.20", "-0.0185", "-0.0185"]
 
 
 def test_more_seeds_have_an_interval(capsys) -> None:
@@ -61,7 +75,7 @@ def test_teammates_of_other_seeds_are_named_and_have_a_reference(capsys) -> None
     )
     rows = [line for line in shown if "teammate 1" in line]
     assert [row.split()[0] for row in rows] == ["seed-1", "seed-0"]
-    assert all("one seed" in row and "0.50" in row for row in rows)
+    assert all("0.50" in row for row in rows)
     assert "best responses of the partner's own seed" in "\n".join(shown)
 
 

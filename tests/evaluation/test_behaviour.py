@@ -1,5 +1,7 @@
 """Teammates in words, in games that name no conventions."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -61,6 +63,17 @@ def test_the_most_telling_observation_is_named_with_the_action() -> None:
     others = [habits([0.6, 0.1, 0.3], [0.0, 0.1, 9.0], [0.0, 0.01, 100.0])] * 2
     told = "plays go in 70% of steps (others 10%), observation[1] averages 0.9 (others 0.1)"
     assert describe_habits(own, others, ["stay", "go", "wait"]) == told
+
+
+def test_an_answer_is_told_where_actions_do_not_tell() -> None:
+    """Both go left in half of the steps: one when the first lamp is lit, the other when the second is."""
+    half, high = habits([0.5, 0.5], [0.5, 0.5], [0.25, 0.25]), np.array([0.5, 0.5])
+    own = replace(half, answers=np.array([[18.0, 2.0], [1.0, 19.0]]), high=high)
+    other = replace(half, answers=np.array([[1.0, 19.0], [20.0, 0.0]]), high=high)
+    told = "plays right in 95% of steps when observation[1] is above 0.5 (others 0%)"
+    assert describe_habits(own, [other], ["left", "right"]) == told
+    rare = replace(half, answers=np.array([[3.0, 0.0], [0.0, 3.0]]), high=high)
+    assert describe_habits(rare, [other], ["left", "right"]).startswith("differs from others in no action")
 
 
 def test_teammates_that_differ_in_nothing_are_not_told_apart() -> None:

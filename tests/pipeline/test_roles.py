@@ -1,7 +1,9 @@
 """Seats that see different numbers of things and have different actions, from teammates to an evaluated agent."""
 
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import coverset
@@ -48,6 +50,34 @@ def test_agents_meet_the_teammates_of_the_other_seed_by_name(run: Path) -> None:
     for n, cell in enumerate(records[0]["partners"].values()):
         assert cell["reference"] == max(row[n] for row in summary["cross_play"])
         assert cell["reference_source"] == "best responses of seed-1"
+
+
+def test_certificates_of_roles_agree_with_simulation_and_can_be_shown(run: Path) -> None:
+    found = coverset.certify(run, trials=0)
+    summaries = [read_json(run / f"seed-{seed}" / "summary.json") for seed in (0, 1)]
+    for certificate, summary in zip(found, summaries, strict=True):
+        reach = 5 * np.array(summary["cross_play_standard_error"]) + 0.02
+        assert np.all(np.abs(certificate.cross_play - summary["cross_play"]) < reach)
+        assert certificate.regrets.min() > -1e-6
+    assert json.loads(json.dumps(found)) == [read_json(run / f"seed-{seed}" / "certificate.json") for seed in (0, 1)]
+    assert "seed 1, game Lantern, method lbrdiv, constraints" in repr(found).splitlines()[2]
+    assert found._repr_html_().count("<tr>") == 3
+    assert len(found.plot().axes) == 2
+    assert found[0].plot()._repr_png_().startswith(b"\x89PNG")
+
+
+def test_what_does_not_fit_a_seat_is_refused_with_what_does(run: Path) -> None:
+    before = sorted(run.rglob("*"))
+    with pytest.raises(ValueError, match=r"in seat 0, got 5 and 3: .* name `partners=\['best-responses'\]`"):
+        coverset.train(run, seat=1, name="new")
+    with pytest.raises(ValueError, match="got seat 1 of a game whose seats are not alike: choose another learner"):
+        coverset.train(run, learner="plastic", seat=1, partners=["best-responses"], name="new")
+    assert sorted(run.rglob("*")) == before, "nothing is left behind"
+
+
+def test_exporting_a_seed_lists_its_agents(run: Path) -> None:
+    with pytest.raises(ValueError, match=r"name one of its agents, such as .*plastic, or a member of its population"):
+        coverset.export_agent(run / "seed-0")
 
 
 def test_the_walker_is_evaluated_with_keepers(run: Path) -> None:

@@ -44,7 +44,7 @@ def test_methods_without_multipliers_of_constraints_have_none(row):
     assert read_multipliers(row) is None
 
 
-@pytest.mark.parametrize(("method", "panels"), [({}, 3), ({"beta": 0.1}, 4), ({"beta": 0.1, "bonus": [1, 2]}, 5)])
+@pytest.mark.parametrize(("method", "panels"), [({}, 4), ({"beta": 0.1}, 5), ({"beta": 0.1, "bonus": [1, 2]}, 6)])
 def test_the_training_figure_plots_every_field_of_the_method(tmp_path, method, panels):
     write_run(tmp_path, env="matrix", method="mine", seed=0, size=2, level=1.0)
     summary = json.loads((tmp_path / "summary.json").read_text())
@@ -54,8 +54,19 @@ def test_the_training_figure_plots_every_field_of_the_method(tmp_path, method, p
     figure = training_figure(summary, rows)
     shown = [ax for ax in figure.axes if ax.axison]
     assert len(shown) == panels
-    assert [ax.get_ylabel() for ax in shown[3:]] == list(method)
+    assert [ax.get_ylabel() for ax in shown[4:]] == list(method)
     assert all(ax.lines for ax in shown)
+
+
+def test_every_pair_has_a_panel_for_its_gaps_and_one_for_its_multipliers(tmp_path):
+    write_run(tmp_path, env="matrix", method="lbrdiv", seed=0, size=3, level=1.0)
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    figure = training_figure(summary | {"game": "overcooked cramped_room"}, rows)
+    titles = [ax.get_title() for ax in figure.axes]
+    assert titles == ["", "", *["pair 1", "pair 2", "pair 3"] * 2]
+    assert all(len(ax.lines) <= 2 * 3 + 1 for ax in figure.axes)  # both kinds, for each pair, and the line at 0
+    assert figure.get_suptitle().startswith("overcooked cramped_room")
 
 
 def test_kinds_that_are_counted_at_the_end_are_no_flat_line(tmp_path):

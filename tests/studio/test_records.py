@@ -8,7 +8,7 @@ import pytest
 
 from coverset.studio.catalogue import Catalogue
 from coverset.studio.files import SafeDirectory
-from coverset.studio.records import QUIET_SECONDS, RunRecords
+from coverset.studio.records import MEASURING_SECONDS, QUIET_SECONDS, RunRecords
 
 
 def look(directory, id: str) -> tuple[dict, dict]:
@@ -65,8 +65,12 @@ def test_agents_and_their_robustness(directory):
     assert agent["state"] == "damaged"
 
 
-def unfinished(directory):
+def unfinished(directory, *, share: float = 0.5):
+    """A run that has trained a share of its steps."""
     run = directory / "matrix" / "seed-0"
+    config, summary = (json.loads((run / name).read_text()) for name in ("config.json", "summary.json"))
+    config["settings"]["total_steps"] = round(summary["env_steps"] / share)
+    (run / "config.json").write_text(json.dumps(config))
     (run / "summary.json").unlink()
     (run / "policies.safetensors").unlink()
     (run / "metrics.jsonl").touch()
@@ -81,6 +85,29 @@ def test_a_run_in_training_shows_the_returns_of_its_newest_row(directory):
     assert brief["env_steps"] == last["env_steps"]
     assert details["cross_play"] == last["pair_returns"]
     assert not details["cross_play_measured"]
+
+
+def test_a_run_that_has_trained_all_its_steps_is_being_measured(directory):
+    run = unfinished(directory, share=1.0)
+    assert look(directory, "matrix/seed-0")[0]["state"] == "measuring"
+    long_ago = time.time() - MEASURING_SECONDS - 60
+    for path in run.iterdir():
+        os.utime(path, (long_ago, long_ago))
+    assert look(directory, "matrix/seed-0")[0]["state"] == "stopped"
+
+
+def test_a_seed_that_has_not_begun_waits_while_another_trains(directory):
+    run = unfinished(directory)
+    later = run.with_name("seed-9")
+    later.mkdir()
+    (later / "config.json").write_bytes((run / "config.json").read_bytes())
+    long_ago = time.time() - QUIET_SECONDS - 60
+    os.utime(later / "config.json", (long_ago, long_ago))
+    assert look(directory, "matrix/seed-9")[0]["state"] == "waiting"
+    for seed in directory.glob("matrix/seed-*"):
+        for path in seed.iterdir():
+            os.utime(path, (long_ago, long_ago))
+    assert look(directory, "matrix/seed-9")[0]["state"] == "stopped"
 
 
 def test_a_killed_run_is_told_from_one_in_training_by_its_silence(directory):

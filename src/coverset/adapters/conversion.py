@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Num, Shaped
+from jaxtyping import Array, Bool, Float, Num
 
 BY_AGENT = "by-agent"
 REWARDS = (BY_AGENT, "mean", "sum")
@@ -21,18 +21,10 @@ def combine_rewards(how: str, rewards: Float[Any, "seats"]) -> Float[Any, "..."]
     return rewards.mean() if how == "mean" else rewards.sum()
 
 
-def stack_observations(observations: Sequence[Num[Array, "..."]], size: int) -> Float[Array, "seats d"]:
-    """Flatten the observations of all seats, and pad them with zeros to the length of the longest."""
-    return _stack_padded([jnp.asarray(one, jnp.float32).reshape(-1) for one in observations], size)
-
-
 def stack_masks(masks: Sequence[Num[Array, "_"] | Bool[Array, "_"]], size: int) -> Bool[Array, "seats a"]:
     """The legal actions of all seats; what a seat does not have is illegal."""
-    return _stack_padded([jnp.asarray(one, bool) for one in masks], size)
-
-
-def _stack_padded(vectors: Sequence[Shaped[Array, "_"]], size: int) -> Shaped[Array, "seats n"]:
-    return jnp.stack([jnp.pad(vector, (0, size - len(vector))) for vector in vectors])
+    rows = [jnp.asarray(one, bool) for one in masks]
+    return jnp.stack([jnp.pad(row, (0, size - len(row))) for row in rows])
 
 
 def describe_observations(

@@ -26,10 +26,9 @@ from coverset.adapters.conversion import (
     describe_observations,
     implicit_promotion,
     stack_masks,
-    stack_observations,
 )
 from coverset.checks import check_at_least, check_finite, check_one_of, describe_exception
-from coverset.envs.base import Environment
+from coverset.envs.base import Environment, pad_observations
 from coverset.envs.registry import call_named, import_named
 from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, PyTree
 
@@ -111,7 +110,7 @@ class JaxMarlGame(Environment):
         return jnp.stack([jnp.asarray(rewards[agent], jnp.float32) for agent in self._game.agents])
 
     def _stack(self, observations: dict[str, Array]) -> Observations:
-        return stack_observations([observations[agent] for agent in self._game.agents], self.observation_size)
+        return pad_observations(*(observations[agent] for agent in self._game.agents))
 
     def observe(self, state: JaxMarlState) -> Observations:
         return state.views

@@ -89,6 +89,10 @@ class AgentWorld(NamedTuple):
 class FittedLearner(Learner):
     """A learner without gradients."""
 
+    def check(self, world: AgentWorld) -> None:
+        """Raise ValueError if there is no agent for this population and seat; asked before anything is written."""
+        del world
+
     @abc.abstractmethod
     def fit(self, key: PRNGKey, world: AgentWorld) -> Policy:
         """The agent for this population, of the same shapes as `build_policy` gives."""

@@ -33,7 +33,7 @@ from coverset.certificates.contract import (
 )
 from coverset.envs.base import Environment
 from coverset.envs.conformance import check_initial_states
-from coverset.envs.seats import has_common_reward
+from coverset.envs.seats import has_common_reward, sides
 from coverset.policies.actor import ActorPolicy
 from coverset.policy import Policy
 from coverset.types import Outcome, Percept, PyTree
@@ -65,7 +65,9 @@ class FiniteGame:
     live: Bool[np.ndarray, "S"]
     """States in which play continues."""
     observations: Float[np.ndarray, "O d"]
-    """Every observation of either seat."""
+    """Every observation of either seat; shorter ones end in zeros."""
+    observation_sizes: tuple[int, int]
+    """How many of the d numbers each seat observes."""
     observed: Int[np.ndarray, "S 2"]
     """Index of each seat's observation."""
     conventions: Int[np.ndarray, "S 2"]
@@ -103,7 +105,7 @@ def check_length(environment: Environment, states: int = 1) -> None:
 def _enumerate_checked(environment: Environment, max_states: int) -> FiniteGame:
     program = read_program(environment)
     check_initial_states(environment)
-    states, probabilities = jax.tree.map(np.asarray, environment.initial_states())
+    states, probabilities = _read_initial_states(environment)
     check_resets(environment, states, probabilities)
     states, probabilities = _drop_impossible(states, probabilities.astype(np.float64))
     counter = find_step_counter(program, states, environment.horizon)
@@ -114,6 +116,13 @@ def _enumerate_checked(environment: Environment, max_states: int) -> FiniteGame:
     game, _ = _enumerate(environment, states, probabilities, None, max_states)
     _check_ends(game)
     return game
+
+
+def _read_initial_states(environment: Environment) -> tuple[PyTree, Float[np.ndarray, "n"]]:
+    """`initial_states` as NumPy arrays; probabilities may be any sequence of numbers."""
+    given = environment.initial_states()
+    assert given is not None  # `enumerate_game` has refused such a game
+    return jax.tree.map(np.asarray, given[0]), np.asarray(given[1])
 
 
 def _drop_impossible(states: PyTree, probabilities: Float[np.ndarray, "n"]) -> tuple[PyTree, Float[np.ndarray, "m"]]:
@@ -296,6 +305,7 @@ def _build_tables(environment: Environment, states: PyTree, rows: list[_Transiti
         "ended": ended,
         "live": live,
         "observations": observations.astype(np.float64),
+        "observation_sizes": tuple(side.observation_size for side in sides(environment)),
         "observed": observed.reshape(count, 2),
         # Where an episode cannot end, the convention may be any number.
         "conventions": np.where((followed >= 0) & (followed <= none), followed, none),
@@ -305,7 +315,7 @@ def _build_tables(environment: Environment, states: PyTree, rows: list[_Transiti
 
 def action_probabilities(policies: ActorPolicy, game: FiniteGame, *, seat: int) -> Float[np.ndarray, "K O a"]:
     """pi(a | o) of stacked memoryless policies for every observation of the game."""
-    wanted = (game.observations.shape[1], game.next_state.shape[1 + seat])
+    wanted = (game.observation_sizes[seat], game.next_state.shape[1 + seat])
     sizes = (policies.observation_size, policies.num_actions)
     if sizes != wanted:
         raise ValueError(
@@ -317,7 +327,7 @@ def action_probabilities(policies: ActorPolicy, game: FiniteGame, *, seat: int) 
             f"policies of seat {seat} must have no memory to be solved exactly, got '{policies.kind}' networks: "
             "measure them by simulation instead (`coverset crossplay`)."
         )
-    observations = jnp.asarray(game.observations, jnp.float32)
+    observations = jnp.asarray(game.observations[:, : wanted[0]], jnp.float32)
 
     def probabilities(policy: Policy, observation: Float[Array, "d"]) -> Float[Array, "a"] | None:
         percept = Percept(observation, jnp.float32(0.0), jnp.bool_(True))

@@ -2,16 +2,18 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from coverset.cli.json_output import print_json
 from coverset.cli.options import TrustOptions, read_options
-from coverset.cli.shared import enable_compilation_cache, parse_seeds
+from coverset.cli.shared import enable_compilation_cache, parse_seeds, print_text
+from coverset.cli.tables import print_rows
+
+if TYPE_CHECKING:
+    from coverset.pipeline.results import CertificateResult
 
 DESCRIPTION = """Compute exact values for the teammates that `coverset generate` made in a small environment: the return
 of every pair, whether every constraint of the paper holds, and the value of a best response to each teammate.
@@ -30,7 +32,7 @@ Examples:
 class Certify(TrustOptions):
     """Command-line options."""
 
-    dir: tyro.conf.Positional[Path]
+    dir: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
     """Directory written by coverset generate: of all seeds, or of one seed."""
     seeds: tuple[str, ...] = ()
     """Seeds to certify; 0..15 is a range (default: all)."""
@@ -55,29 +57,28 @@ def main(arguments: list[str]) -> int:
     if command.json:
         print_json({"certificates": certificates})
         return 0
-    console = Console()
     for certificate in certificates:
-        _show(certificate, console)
+        _show(certificate)
     return 0
 
 
-def _show(certificate: dict[str, Any], console: Console) -> None:
+def _show(certificate: "CertificateResult") -> None:
     reading = certificate["discounted"]
-    title = f"{certificate['env']}: {certificate['method']}, preset {certificate['preset']}, seed {certificate['seed']}"
-    table = Table(title=escape(title), title_justify="left")
-    for column in ("pair", "own return", "observed", "blind", "regret", "teammate"):
-        table.add_column(column, justify="left" if column == "teammate" else "right", overflow="fold")
-    for pair, best in enumerate(reading["best_responses"]):
-        table.add_row(
+    title = f"{certificate.game}: {certificate['method']}, preset {certificate['preset']}, seed {certificate.seed}"
+    words = certificate["conventions"] or [""] * len(reading["best_responses"])
+    rows = [
+        (
             str(pair),
             f"{best['own']:.4f}",
             f"{best['observed']:.4f}",
             _format_interval(best["blind"]),
             _format_interval(best["regret_blind"]),
-            escape(certificate["conventions"][pair]) if certificate["conventions"] else "",
+            words[pair - 1],
         )
-    console.print(table)
-    console.print(_verdict(certificate), highlight=False)
+        for pair, best in enumerate(reading["best_responses"], start=1)
+    ]
+    print_rows(title, ("pair", "own return", "observed", "blind", "regret", "teammate"), rows, text=-1)
+    print_text(_verdict(certificate))
 
 
 def _format_interval(bounds: dict[str, Any]) -> str:

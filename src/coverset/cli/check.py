@@ -1,12 +1,13 @@
 """`coverset check`: whether a game keeps the contract of environments."""
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import tyro
 
 from coverset.cli.json_output import print_json
 from coverset.cli.options import read_options
-from coverset.cli.shared import enable_compilation_cache, parse_key_values
+from coverset.cli.shared import enable_compilation_cache, parse_key_values, print_text, quote_command
 
 DESCRIPTION = """Check a game of your own before you train with it: shapes and types, rewards, ends of episodes, legal
 actions, initial states, and that the same arguments give the same result. A game that fails gets one sentence, which
@@ -18,12 +19,17 @@ Examples:
   coverset check coverset.adapters.jaxmarl:overcooked --quick --json
 """
 
+SHOWS_ALL = (
+    "Whoever plays it in the studio sees everything, because its `render` takes no seat: write "
+    "render(state, seat=None) to hide what a player may not know."
+)
+
 
 @dataclass(frozen=True)
 class Check:
     """Command-line options."""
 
-    env: tyro.conf.Positional[str]
+    env: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")]
     """The game: module:Class, module:function, or a name of `coverset envs`."""
     env_args: tuple[str, ...] = field(default=())
     """Its parameters as NAME=VALUE."""
@@ -48,6 +54,8 @@ def main(arguments: list[str]) -> int:
     if command.json:
         print_json({"passed": True, **described.to_json()})
         return 0
-    print(f"{command.env} keeps the contract: {described.players} players, actions {described.num_actions}.")
-    print(f"Train teammates with: coverset generate {command.env}")
+    print_text(f"{command.env} keeps the contract: {described.players} players, actions {described.num_actions}.")
+    if not described.shown_by_seat:
+        print_text(SHOWS_ALL)
+    print(f"Train teammates with: {quote_command('generate', command.env, env_args=command.env_args)}")
     return 0

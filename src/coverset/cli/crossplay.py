@@ -1,17 +1,20 @@
 """`coverset crossplay`: returns of any policies with any others."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from coverset.cli.json_output import print_json
 from coverset.cli.options import TrustOptions, read_options
-from coverset.cli.shared import enable_compilation_cache, parse_key_values
+from coverset.cli.shared import enable_compilation_cache, parse_key_values, print_text
+from coverset.cli.tables import GAP, fit_columns
 
 if TYPE_CHECKING:
     from coverset.pipeline.crossplay import CrossPlay
@@ -35,9 +38,9 @@ HEURISTICS = "heuristics"
 class Crossplay(TrustOptions):
     """Command-line options."""
 
-    a: tyro.conf.Positional[str]
+    a: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="A")]
     """Policies in seat 0."""
-    b: tyro.conf.Positional[str]
+    b: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="B")]
     """Policies in seat 1, or in all seats but 0."""
     env: str | None = None
     """Environment; needed only if neither A nor B is a path."""
@@ -92,13 +95,13 @@ def main(arguments: list[str]) -> int:
 
 def _show(played: "CrossPlay") -> None:
     """Print seat 0 as rows and the others as columns; below each mean stands half the width of its interval."""
-    table = Table(title=escape(f"{played.game}: {played.first.source} with {played.second.source}"))
-    table.add_column("", no_wrap=True)
-    for name in played.second.titles:
-        table.add_column(escape(name), justify="right")
-    for row, name in enumerate(played.first.titles):
-        table.add_row(escape(name), *(_cell(played, row, column) for column in range(len(played.second.titles))))
-    Console().print(table)
+    print_text(f"{played.game}: {played.first.source} with {played.second.source}")
+    rows = [list(_lines(played, row)) for row in range(len(played.first.titles))]
+    names = played.second.titles
+    widths = [max(len(name), *(len(line[n]) for row in rows for line in row)) for n, name in enumerate(names)]
+    console = Console()
+    for group in fit_columns(widths, console.width - max(map(len, played.first.titles)) - GAP):
+        _show_columns(played, rows, group, console)
     trials, episodes = played.returns.shape[2:]
     whose = "Mean return" if played.seat_returns is None else "Mean return of seat 0 (--json has all seats')"
     if HEURISTICS in (played.first.source, played.second.source):
@@ -106,6 +109,19 @@ def _show(played: "CrossPlay") -> None:
     print(f"{whose} over {trials} trials of {episodes} episodes, with 95% intervals over trials.")
 
 
-def _cell(played: "CrossPlay", row: int, column: int) -> str:
-    interval = played.interval(row, column)
-    return f"{interval.mean:.3g}" + (f"\n± {interval.half_width:.2g}" if interval.n > 1 else "")
+def _show_columns(played: "CrossPlay", rows: list[list[list[str]]], group: slice, console: Console) -> None:
+    """Print some columns of the table, as many as fit."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("", no_wrap=True)
+    for name in played.second.titles[group]:
+        table.add_column(escape(name), justify="right", no_wrap=True)
+    for name, (means, widths) in zip(played.first.titles, rows, strict=True):
+        table.add_row(escape(name), *map("\n".join, zip(means[group], widths[group], strict=True)))
+    console.print(table)
+
+
+def _lines(played: "CrossPlay", row: int) -> Iterator[list[str]]:
+    """Mean returns of a row, and below them half the widths of their intervals, if there are several trials."""
+    intervals = [played.interval(row, column) for column in range(len(played.second.titles))]
+    yield [f"{interval.mean:.3g}" for interval in intervals]
+    yield [f"± {interval.half_width:.2g}" if interval.n > 1 else "" for interval in intervals]

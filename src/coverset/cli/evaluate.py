@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -26,7 +27,7 @@ Examples:
 class Evaluate(TrustOptions):
     """Command-line options."""
 
-    directory: tyro.conf.Positional[Path]
+    directory: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
     """Directory of a generation run with trained agents."""
     agents: tuple[str, ...] = ()
     """Names of agents (default: all that are finished)."""

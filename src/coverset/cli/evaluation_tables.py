@@ -3,16 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
+from coverset.cli.shared import print_text
+from coverset.cli.tables import print_rows
 from coverset.evaluation.seed_averages import PartnerAverage, average_over_seeds, describe_spread
 from coverset.evaluation.statistics import paired_difference
 
-MOST_LETTERS = 24
-"""Longest name of a partner or agent in a line of 80 columns."""
+MOST_LETTERS = 12
+"""Longest name of an agent in the heading of a column."""
 
 HEADINGS = {"oracle": "oracle", "reference": "ref."}
 """Of the columns with what a return is compared with."""
@@ -51,34 +48,27 @@ def show_evaluation(records: Sequence[Record], *, details: bool = False) -> None
         print(seats)
 
 
-def make_table(title: str, columns: Sequence[str]) -> Table:
-    """A table of one line per row that fits into 80 columns; the first column is text, and the others are numbers."""
-    table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(columns[0], no_wrap=True)
-    for column in columns[1:]:
-        table.add_column(column, justify="right", no_wrap=True)
-    return table
-
-
-def shorten(name: str) -> str:
-    """A name that keeps to its column: the end, which tells it from others, stays."""
-    return name if len(name) <= MOST_LETTERS else f"…{name[1 - MOST_LETTERS :]}"
-
-
 def _show_agents(by_agent: dict[str, list[Record]]) -> None:
     first, *_ = by_agent.values()
     kind = _measure(first)
+    if kind and all(average_over_seeds(records).fraction(kind) is None for records in by_agent.values()):
+        kind = None  # shares of returns that may be negative say nothing
     columns = ["agent", "seat", "mean return", "95% interval", *([f"of {HEADINGS[kind]}"] if kind else [])]
-    table = make_table(f"{first[0]['game']}: agents with held-out partners", [*columns, f"minus {first[0]['agent']}"])
+    rows = []
     for agent, records in by_agent.items():
         average = average_over_seeds(records)
         fraction = [_format(average.fraction(kind), ".2f")] if kind else []
         spread = describe_spread([record["mean_return"] for record in records])
         seat = str(records[0]["seat"])
-        table.add_row(
-            escape(shorten(agent)), seat, f"{average.interval.mean:.3g}", spread, *fraction, _difference(records, first)
-        )
-    Console().print(table)
+        rows.append((agent, seat, f"{average.interval.mean:.3g}", spread, *fraction, _difference(records, first)))
+    minus = _shorten_agent(first[0]["agent"])
+    title = f"{first[0]['game']}: agents with held-out partners"
+    print_rows(title, [*columns, f"minus {minus}"], rows, keep_end=True)
+
+
+def _shorten_agent(name: str) -> str:
+    """A name that leaves room for the columns beside it."""
+    return name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS - 1]}…"
 
 
 def _difference(records: list[Record], first: list[Record]) -> str:
@@ -98,17 +88,26 @@ def _show_partners(agent: str, records: list[Record], *, details: bool) -> None:
     measure = [HEADINGS[kind], "share"] if kind else []
     seat = f", seat {records[0]['seat']}" if records[0]["seat"] else ""
     title = f"{records[0]['game']}: {agent}{seat}, trained with {records[0]['method']} teammates"
-    table = make_table(title, ["partner", "return", "95% interval", *measure, "first", "last"])
+    rows = []
     for name, cells in _rows(records).items():
         average = average_over_seeds(cells)
-        spread = describe_spread([cell["mean_return"] for cell in cells])
+        spread = _describe_cell(cells, len(records))
         known = [_format_measure(average, kind), _format(average.fraction(kind), ".2f")] if kind else []
         episodes = [f"{average.curve[episode]:.3g}" for episode in (0, -1)]
-        table.add_row(escape(shorten(name)), f"{average.interval.mean:.3g}", spread, *known, *episodes)
-    Console().print(table)
+        rows.append((name, f"{average.interval.mean:.3g}", spread, *known, *episodes))
+    spread = "both seeds" if len(records) == 2 else "95% interval"
+    print_rows(title, ["partner", "return", spread, *measure, "first", "last"], rows, keep_end=True)
     print(f"first, last: mean return in episodes 1 and {records[0]['episodes']} with a partner.")
     if details:
         _show_seeds(records)
+
+
+def _describe_cell(cells: list[Record], seeds: int) -> str:
+    """How far the seeds differ that meet a partner; of two, both, which the heading says."""
+    values = [cell["mean_return"] for cell in cells]
+    if seeds == 2:
+        return f"{min(values):.3g}, {max(values):.3g}" if len(values) == 2 else ""
+    return describe_spread(values)
 
 
 def _rows(records: list[Record]) -> dict[str, list[Record]]:
@@ -128,7 +127,7 @@ def _show_seeds(records: list[Record]) -> None:
     for record in records:
         cells = record["partners"].values()
         met = ", ".join(f"{cell['title']} {cell['mean_return']:.3g}" for cell in cells)
-        print(f"seed {record['seed']}: {met}")
+        print_text(f"seed {record['seed']}: {met}")
 
 
 def _measure(records: list[Record]) -> str | None:
@@ -151,7 +150,7 @@ def _explain_partners(record: Record) -> None:
     """Say what each heuristic does, in a line each."""
     for name, cell in record["partners"].items():
         if cell.get("description"):
-            Console(soft_wrap=True).print(f"{name}: {cell['description']}", markup=False, highlight=False)
+            print_text(f"{name}: {cell['description']}")
 
 
 def _describe_seats(records: Sequence[Record]) -> str | None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
@@ -24,7 +24,7 @@ Examples:
 class Export:
     """Command-line options."""
 
-    agent: tyro.conf.Positional[Path]
+    agent: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="PATH")]
     """Directory or file of an agent written by coverset train; with --role and --member, of a seed written by coverset
     generate."""
     out: Path | None = None

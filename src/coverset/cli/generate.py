@@ -39,8 +39,8 @@ METHOD_SETTINGS = "method_settings"
 class Generate:
     """Options of the command; the rest are settings of the training itself."""
 
-    env: tyro.conf.Positional[str]
-    """Environment: matrix, reaching, weighted-reaching, foraging, an installed one, or module:function."""
+    env: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")]
+    """Environment: a name that `coverset envs` lists, or module:Class or module:function of your own."""
     settings: Annotated[GenerateSettings, tyro.conf.arg(name="")]
     method: str = "lbrdiv"
     """Method: lbrdiv, lbrdiv-guarded, brdiv, lipo, lipo-max, growing, independent, mep, trajedi, fcp, maven, edrqn,

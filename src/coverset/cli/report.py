@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -22,7 +23,7 @@ Examples:
 class Report:
     """Command-line options."""
 
-    directory: tyro.conf.Positional[Path]
+    directory: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
     """Directory with runs: a study, a run of several seeds, or one seed."""
     out: Path | None = None
     """The HTML file, or a directory for it (default: DIR/report/index.html)."""

@@ -1,7 +1,10 @@
 """Shared parts of commands: exit codes, the compilation cache, Ctrl-C and SIGTERM, small parsers."""
 
 import json
+import shlex
+import shutil
 import signal
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +18,8 @@ MAX_SEEDS = 10_000
 """Larger ranges are typing errors, and ranges of billions would exhaust the memory."""
 MAX_RANGE_LENGTH = 100
 """Maximum characters of a range; Python refuses to parse integers of thousands of digits."""
+WIDEST = 100
+"""Longest line of text."""
 
 
 def enable_compilation_cache() -> None:
@@ -88,6 +93,18 @@ def parse_seeds(words: Sequence[str]) -> list[int]:
             raise ValueError(f"seeds must be at most {MAX_SEEDS} at once, got '{word}'.")
         seeds.extend(range(start, stop))
     return seeds
+
+
+def print_text(text: str, *, indent: str = "") -> None:
+    """Print a sentence in lines that fit into the terminal; further ones, and the first too if given, are indented."""
+    width = min(shutil.get_terminal_size().columns, WIDEST)
+    style: dict[str, Any] = {"initial_indent": indent, "subsequent_indent": indent or "  "}
+    print(textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False, **style))
+
+
+def quote_command(*words: str, env_args: Sequence[str] = ()) -> str:
+    """A command to paste into a shell."""
+    return shlex.join(["coverset", *words, *(["--env-args", *env_args] if env_args else [])])
 
 
 def parse_key_values(name: str, words: Sequence[str]) -> dict[str, Any]:

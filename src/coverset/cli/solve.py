@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
@@ -52,7 +52,7 @@ Examples:
 class Solve:
     """Command-line options."""
 
-    game: tyro.conf.Positional[str]
+    game: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="GAME")]
     """Game: matrix, reaching, weighted-reaching (their corner tables), rock-paper-scissors, matching-pennies, or the
     path of a CSV or JSON file."""
     teams: Teams = "joint"

@@ -3,6 +3,7 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
@@ -24,7 +25,7 @@ Examples:
 class StudioOptions(TrustOptions):
     """Command-line options."""
 
-    directory: tyro.conf.Positional[Path]
+    directory: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
     """Directory with runs: one written by coverset generate, or a parent of several."""
     host: str = "127.0.0.1"
     """Address to listen on. On other addresses than the loopback, visitors need the token in the printed address."""

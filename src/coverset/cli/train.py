@@ -32,7 +32,7 @@ LEARNER_SETTINGS = "learner_settings"
 class Train(TrustOptions):
     """Options of the command; the rest are settings of the training itself."""
 
-    directory: tyro.conf.Positional[Path]
+    directory: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
     """Directory of a generation run: it holds seed-0, seed-1, ..."""
     settings: Annotated[TrainSettings, tyro.conf.arg(name="")]
     learner: str = "rl2"

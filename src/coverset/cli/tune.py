@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.console import Console
@@ -32,7 +32,7 @@ Examples:
 class Tune:
     """Command-line options."""
 
-    env: tyro.conf.Positional[str]
+    env: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")]
     """Environment, as for `coverset generate`."""
     method: str
     """Method: brdiv or lipo."""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Num
 
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.oracle import Oracle
@@ -208,6 +208,16 @@ def autoreset(outcome: Outcome, fresh_state: PyTree) -> PyTree:
 def time_limit(time: Int[Array, ""], horizon: int, terminated: Flag) -> Flag:
     """Whether the time limit truncates an episode that has not terminated after `time` steps."""
     return (time >= horizon) & ~terminated
+
+
+def pad_observations(*observations: Num[Array, "..."]) -> Float[Array, "seats d"]:
+    """Observations of seats that see different numbers of things: flat, and padded with zeros to the longest.
+
+    An environment returns them from `observe`, with the lengths of all seats in `observation_shapes`.
+    """
+    rows = [jnp.asarray(one, jnp.float32).reshape(-1) for one in observations]
+    longest = max(map(len, rows))
+    return jnp.stack([jnp.pad(row, (0, longest - len(row))) for row in rows])
 
 
 def one_hot_cell(position: Int[Array, "2"], rows: int, columns: int) -> Float[Array, "cells"]:

@@ -42,15 +42,20 @@ def check_environment(environment: Environment, *, quick: bool = False) -> None:
       quick: skip the steps without `jit`, which take longest because JAX compiles each operation separately.
     """
     _check_instance(environment)
-    _check_parameters(environment)
-    _check_fields(environment)
-    _check_conventions(environment)
+    check_declarations(environment)
     _check_types(environment)
     check_initial_states(environment)
     check_symmetries(environment)
     if not quick:
         _check_steps(environment)
     _check_episodes(environment)
+
+
+def check_declarations(environment: Environment) -> None:
+    """Raise ValueError for the first attribute that is not what it must be, without playing."""
+    _check_parameters(environment)
+    _check_fields(environment)
+    _check_conventions(environment)
 
 
 def _fail(environment: Environment, field: str, wanted: str, found: object) -> NoReturn:
@@ -88,7 +93,7 @@ def _check_fields(environment: Environment) -> None:
     for field in ("observation_size", "horizon", "version"):
         value = _read(environment, field)
         if not _is_positive_int(value):
-            _fail(environment, field, "be an int of at least 1", repr(value))
+            _fail(environment, field, f"be an int of at least 1{_advise(field, value)}", repr(value))
     actions = _read(environment, "num_actions")
     if not (isinstance(actions, tuple) and len(actions) >= 2 and all(map(_is_positive_int, actions))):
         _fail(environment, "num_actions", "be a tuple of two or more ints of at least 1", repr(actions))
@@ -97,12 +102,15 @@ def _check_fields(environment: Environment) -> None:
     if alike not in (True, False):
         _fail(environment, "seats_alike", "be a bool", repr(alike))
     if alike and len(set(actions)) > 1:
-        _fail(
-            environment,
-            "seats_alike",
-            "be False if the seats have different numbers of actions",
-            f"True with {actions}",
-        )
+        wanted = "be False if the seats have different numbers of actions"
+        _fail(environment, "seats_alike", wanted, f"True with {actions}")
+
+
+def _advise(field: str, value: object) -> str:
+    """How to say that seats observe different numbers of things, to whoever gives several sizes."""
+    if field != "observation_size" or not isinstance(value, tuple | list):
+        return ""
+    return f", the longest where seats differ, beside observation_shapes = {tuple((size,) for size in value)}"
 
 
 def _check_observation_shapes(environment: Environment) -> None:
@@ -158,6 +166,9 @@ def _check_types(environment: Environment) -> None:
     state = _trace(environment, "reset", environment.reset, key)
     _check_arrays(environment, state)
     observations = _trace(environment, "observe", environment.observe, state)
+    if isinstance(observations, tuple | list):
+        wanted = "be one array with a row for each seat, as coverset.pad_observations(*rows) makes it"
+        _fail(environment, "observe", wanted, f"{len(observations)} arrays")
     wanted = jax.ShapeDtypeStruct((seats, environment.observation_size), jnp.float32)
     _check_array(environment, "observe", observations, wanted)
     legal = _trace(environment, "legal_actions", environment.legal_actions, state)
@@ -240,12 +251,8 @@ def check_initial_states(environment: Environment) -> None:
     if probabilities.ndim != 1 or not np.issubdtype(probabilities.dtype, np.floating):
         _fail(environment, "initial_states", "give a vector of probabilities", _describe_array(probabilities))
     if not ((probabilities >= 0).all() and math.isclose(probabilities.sum(), 1.0, abs_tol=1e-6)):
-        _fail(
-            environment,
-            "initial_states",
-            "give probabilities of at least 0 that sum to 1",
-            f"a sum of {probabilities.sum()}",
-        )
+        wanted = "give probabilities of at least 0 that sum to 1"
+        _fail(environment, "initial_states", wanted, f"a sum of {probabilities.sum()}")
     start = jax.eval_shape(environment.reset, jax.random.key(0))
     if jax.tree.structure(start) != jax.tree.structure(states):
         wanted = f"have the tree that reset returns, {jax.tree.structure(start)}"

@@ -7,7 +7,8 @@ from typing import Any
 
 from coverset.envs import registry
 from coverset.envs.base import Environment
-from coverset.envs.extensions import describe_heuristics, draw_board, heuristics
+from coverset.envs.conformance import check_declarations
+from coverset.envs.extensions import describe_heuristics, draw_board, heuristics, is_shown_by_seat
 
 ADAPTER_NAMES = (
     ("coverset.adapters.pettingzoo:from_parallel", "a PettingZoo environment: environment=module:function horizon=N"),
@@ -40,6 +41,8 @@ class Description:
     """Whether it lists its initial states, so that `coverset certify` may solve it."""
     drawn: bool
     """Whether the studio draws it; otherwise it shows text."""
+    shown_by_seat: bool
+    """Whether a person who plays is shown what its seat may know; otherwise everything."""
 
     def to_json(self) -> dict[str, Any]:
         """All fields."""
@@ -47,7 +50,8 @@ class Description:
 
 
 def describe_environment(name: str, environment: Environment) -> Description:
-    """Describe a game."""
+    """Describe a game; raises ValueError if it declares something wrong."""
+    check_declarations(environment)
     told = describe_heuristics(environment)
     shapes = environment.observation_shapes
     return Description(
@@ -63,6 +67,7 @@ def describe_environment(name: str, environment: Environment) -> Description:
         heuristics={heuristic: told.get(heuristic, "") for heuristic in heuristics(environment)},
         certifiable=environment.initial_states() is not None,
         drawn=draw_board(environment) is not None,
+        shown_by_seat=is_shown_by_seat(environment),
     )
 
 

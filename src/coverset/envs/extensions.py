@@ -117,6 +117,14 @@ def draws_by_seat(environment: Environment) -> bool:
     return takes_seat(draw_scene.registered(environment) or type(environment).scene)
 
 
+def is_shown_by_seat(environment: Environment) -> bool:
+    """Whether the studio can show a game as one player may know it; otherwise everybody is shown everything."""
+    board = draw_board(environment)
+    if board is None or not (board.grid or board.table):  # text
+        return takes_seat(type(environment).render)
+    return draws_by_seat(environment) or board.hides_partner
+
+
 def number_heuristics(listed: Iterable[Described]) -> dict[str, Described]:
     """Name heuristics H1, H2, ... in the order of Rahman et al. 2024, Appendix A."""
     return {f"H{number}": heuristic for number, heuristic in enumerate(listed, start=1)}

@@ -215,6 +215,7 @@ def call_named(role: str, name: str, function: Callable[..., Any], /, *arguments
 
 
 def _call_factory(name: str, factory: Any, parameters: Mapping[str, Any]) -> Any:
+    _check_complete(name, factory)
     known, types = _list_parameters(factory), _read_annotations(factory)
     for parameter in parameters:
         if known is not None and parameter not in known:
@@ -222,6 +223,13 @@ def _call_factory(name: str, factory: Any, parameters: Mapping[str, Any]) -> Any
         check_type(parameter, parameters[parameter], types.get(parameter))
     given = {parameter: _to_tuples(value) for parameter, value in parameters.items()}
     return call_named("environment", name, lambda: factory(**given))
+
+
+def _check_complete(name: str, factory: Any) -> None:
+    """Name the members that a class lacks; Python would only say that it is abstract."""
+    missing = sorted(getattr(factory, "__abstractmethods__", ()))
+    if missing:
+        raise ValueError(f"environment '{name}' must define {', '.join(missing)}, got a class without.")
 
 
 def _list_parameters(factory: Callable[..., Any]) -> list[str] | None:

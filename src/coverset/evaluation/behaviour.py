@@ -4,6 +4,8 @@ A game may say it itself: `Environment.describe` turns a whole episode into a fe
 is described by the action and the observation that tell it most from teammates of other kinds:
 
     action:       a that maximises |p_j(a) - p_others(a)|, its share of the teammate's steps
+    answer:       a and x that maximise p_j(a | x high) - p_others(a | x high); told instead of the action where
+                  teammates differ in how they answer what they see rather than in what they do on the whole
     observation:  x that maximises |m_j(x) - m_others(x)| / s(x), with s^2 the mean of both variances
 """
 
@@ -34,6 +36,10 @@ SEAT = 1
 """The first seat of the team."""
 TELLING_SHARE = 0.1
 """Smallest difference between shares of an action that is told."""
+TELLING_ANSWER = 0.2
+"""By how much an answer must differ more than any action does to be told instead."""
+FEWEST_STEPS = 8
+"""In which an observation must be high for an answer to it to count."""
 TELLING_EFFECT = 0.5
 """Smallest difference between means of an observation, in standard deviations, that is told."""
 
@@ -47,6 +53,9 @@ class Habits:
     means: Float[np.ndarray, "d"]
     """Of the numbers that it observes."""
     variances: Float[np.ndarray, "d"]
+    answers: Float[np.ndarray, "d a"] | None = None
+    """In how many steps each action answers each number while that is high: above `high`."""
+    high: Float[np.ndarray, "d"] | None = None
 
 
 def describe_teammates(
@@ -68,7 +77,8 @@ def describe_teammates(
     ]
     if type(environment).describe is not Environment.describe:
         return [_ask_game(environment, trajectories) for trajectories in played]
-    habits = [_average(environment, trajectories) for trajectories in played]
+    high = _find_middles(played)
+    habits = [_average(environment, trajectories, high) for trajectories in played]
     names = _action_names(environment)
     return [
         describe_habits(own, [other for other, k in zip(habits, kinds, strict=True) if k != kind], names)
@@ -85,12 +95,31 @@ def describe_habits(own: Habits, others: Sequence[Habits], names: Sequence[str])
     spread = np.sqrt((own.variances + np.mean([other.variances for other in others], axis=0)) / 2)
     effect = np.abs(own.means - means) / (spread + 1e-3)
     action, seen = int(np.argmax(np.abs(own.actions - shares))), int(np.argmax(effect))
+    differs = abs(own.actions[action] - shares[action])
     told = []
-    if abs(own.actions[action] - shares[action]) >= TELLING_SHARE:
+    if answer := _describe_answer(own, others, names, differs + TELLING_ANSWER):
+        told.append(answer)
+    elif differs >= TELLING_SHARE:
         told.append(f"plays {names[action]} in {own.actions[action]:.0%} of steps (others {shares[action]:.0%})")
     if effect[seen] >= TELLING_EFFECT:
         told.append(f"observation[{seen}] averages {own.means[seen]:.2g} (others {means[seen]:.2g})")
     return ", ".join(told) or "differs from others in no action or observation on average"
+
+
+def _describe_answer(own: Habits, others: Sequence[Habits], names: Sequence[str], least: float) -> str | None:
+    """The answer to an observation that differs most, if by `least` or more."""
+    if own.answers is None or own.high is None:
+        return None
+    steps = own.answers, np.sum([other.answers for other in others if other.answers is not None], axis=0)
+    often = np.minimum(*(counts.sum(axis=1) for counts in steps)) >= FEWEST_STEPS
+    mine, theirs = (counts / np.maximum(counts.sum(axis=1, keepdims=True), 1) for counts in steps)
+    differs = np.where(often[:, None], mine - theirs, 0.0)
+    seen, action = map(int, np.unravel_index(int(np.argmax(differs)), differs.shape))
+    if differs[seen, action] < least:
+        return None
+    share, other = mine[seen, action], theirs[seen, action]
+    when = f"when observation[{seen}] is above {own.high[seen]:.2g}"
+    return f"plays {names[action]} in {share:.0%} of steps {when} (others {other:.0%})"
 
 
 @eqx.filter_jit
@@ -126,14 +155,25 @@ def _play_one(key: Key[Array, ""], environment: Environment, policies: tuple[Pol
     return Trajectory(states, observations, actions, earned), played
 
 
-def _average(environment: Environment, played: tuple[Trajectory, Array]) -> Habits:
+def _seen(played: tuple[Trajectory, Array]) -> Float[np.ndarray, "n d"]:
+    """What the team's first seat observed in every step that was played."""
+    trajectories, steps = played
+    return np.asarray(trajectories.observations, np.float64)[..., SEAT, :][np.asarray(steps)]
+
+
+def _find_middles(played: Sequence[tuple[Trajectory, Array]]) -> Float[np.ndarray, "d"]:
+    """Halfway between the lowest and the highest value of every number that any teammate observed."""
+    seen = np.concatenate([_seen(one) for one in played])
+    return (seen.min(axis=0) + seen.max(axis=0)) / 2
+
+
+def _average(environment: Environment, played: tuple[Trajectory, Array], high: Float[np.ndarray, "d"]) -> Habits:
     """Habits of the team's first seat."""
     trajectories, steps = played
-    chosen = np.asarray(steps)
-    actions = np.asarray(trajectories.actions)[..., SEAT][chosen]
-    seen = np.asarray(trajectories.observations, np.float64)[..., SEAT, :][chosen]
-    shares = np.bincount(actions, minlength=environment.num_actions[SEAT]) / len(actions)
-    return Habits(shares, seen.mean(axis=0), seen.var(axis=0))
+    actions, seen = np.asarray(trajectories.actions)[..., SEAT][np.asarray(steps)], _seen(played)
+    chosen = np.eye(environment.num_actions[SEAT])[actions]
+    answers = (seen > high).astype(float).T @ chosen
+    return Habits(chosen.mean(axis=0), seen.mean(axis=0), seen.var(axis=0), answers, high)
 
 
 def _ask_game(environment: Environment, played: tuple[Trajectory, Array]) -> str:

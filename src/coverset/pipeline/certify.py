@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from coverset.certificates.blind import TRIALS
 from coverset.certificates.certificate import certify
 from coverset.checks import check_at_least
 from coverset.partners import GenerationRun, read_run, seed_directories
+from coverset.pipeline.results import CertificateResult, Certificates
 from coverset.runs.directory import RunDirectory
 from coverset.runs.storage import check_fields, write_json
 
@@ -22,7 +22,7 @@ def certify_runs(
     seeds: Sequence[int] | None = None,
     trials: int = TRIALS,
     starting: Callable[[Path], None] = lambda path: None,
-) -> list[dict[str, Any]]:
+) -> Certificates:
     """Certify finished runs. Every run is checked before work on the first begins.
 
     Args:
@@ -31,11 +31,11 @@ def certify_runs(
       trials: effort to close the bounds of blind best responses, for each teammate and reading.
       starting: called with the path of each run before the work on it.
     Returns:
-      The content of `certificate.json` of every seed.
+      The content of `certificate.json` of every seed, which can also be shown and drawn.
     """
     check_at_least("trials", trials, 0)
     runs = [_read(path) for path in seed_directories(Path(directory), seeds or None).values()]
-    certificates = []
+    certificates = Certificates()
     for run in runs:
         starting(run.path)
         settings = run.config["settings"]
@@ -48,7 +48,7 @@ def certify_runs(
         )
         content = {**{name: run.config.get(name) for name in ORIGIN}, **certificate.to_json()}
         write_json(run.path / FILE_NAME, content)
-        certificates.append(content)
+        certificates.append(CertificateResult(content, run.path))
     return certificates
 
 

@@ -49,9 +49,18 @@ def export_agent(
     return write_exported("out", target, policy, inputs, {**kept, "num_seats": seats})
 
 
+def _list_agents(path: Path, content: str) -> str | None:
+    """What may be exported of a seed that is named instead of its agent."""
+    agents = sorted(file.parent.name for file in path.glob(f"*/{AGENT_FILE}"))
+    if content != "agent" or not (agents or (path / POLICIES_FILE).is_file()):
+        return None
+    named = f"name one of its agents, such as {path / agents[0]}, or a" if agents else "name a"
+    return f"{named} member of its population by role and member"
+
+
 def _file(path: Path, name: str, content: str, command: str) -> Path:
     """The file that a path means, itself or within a directory."""
     file = path / name if path.is_dir() else path
     if not file.is_file():
-        raise ValueError(f"{path} holds no {content}: make one with `{command}`.")
+        raise ValueError(f"{path} holds no {content}: {_list_agents(path, content) or f'make one with `{command}`'}.")
     return file

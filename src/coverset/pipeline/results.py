@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float
 
 from coverset.evaluation.seed_averages import describe_spread, mean_self_and_cross_play
+from coverset.runs.game_names import game_title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -179,6 +180,47 @@ class Evaluations(Records[EvaluationResult]):
             _draw_adaptation(ax, [record for record in self if record["agent"] == name])
             ax.set_title(f"{self[0]['game']}: {name}")
         return showable(figure)
+
+
+class CertificateResult(Record):
+    """Exact values of one seed of teammates: `certificate.json`."""
+
+    columns = ("seed", "game", "method", "constraints", "smallest gap", "largest regret")
+
+    @property
+    def game(self) -> str:
+        """A short name of the environment."""
+        return game_title(self["env"], self["env_parameters"])
+
+    @property
+    def cross_play(self) -> Float[np.ndarray, "K K"]:
+        """Exact expected returns; rows are best responses, columns teammates."""
+        return np.array(self["undiscounted"]["pair_returns"])
+
+    @property
+    def regrets(self) -> Float[np.ndarray, "K"]:
+        """At most how much more than best response i a policy with its observations earns with teammate i."""
+        return np.array([best["regret_blind"]["upper"] for best in self["discounted"]["best_responses"]])
+
+    def cells(self) -> tuple[str, ...]:
+        violated, count, gap = self["constraints_violated"], self["constraints"], self["smallest_gap"]
+        held = "none" if count == 0 else f"all {count} hold" if violated == 0 else f"{violated} of {count} violated"
+        numbers = ("-" if gap is None else f"{gap:.3g}", f"{self.regrets.max():.3g}")
+        return (str(self.seed), self.game, self["method"], held, *numbers)
+
+    def plot(self) -> "Figure":
+        """Exact returns as a heat map."""
+        return Certificates([self]).plot()
+
+
+class Certificates(Records[CertificateResult]):
+    """Certificates of several seeds."""
+
+    def plot(self) -> "Figure":
+        """Exact returns of every seed as heat maps side by side."""
+        from coverset.reports.figures import cross_play_figure
+
+        return showable(cross_play_figure([{**one, "game": one.game, "cross_play": one.cross_play} for one in self]))
 
 
 def describe_coverage(summary: dict[str, Any]) -> str:

@@ -176,13 +176,15 @@ def train(
     specs = {seed: plan.spec(run.population) for seed, run in runs.items()}
     _check_alike(runs, pools, specs)
     together = 1 if isinstance(chosen, FittedLearner) else shared.parallel_seeds
+    worlds = {
+        seed: AgentWorld(run.environment, run.population, pools[seed], seat, specs[seed]) for seed, run in runs.items()
+    }
+    if isinstance(chosen, FittedLearner):
+        for world in worlds.values():
+            chosen.check(world)
     with show_progress(reporter, progress=progress) as shown:
         claim(agents, lambda seed: plan.config(seed, runs[seed].config), shown, resume=resume, together=together)
         if isinstance(chosen, FittedLearner):
-            worlds = {
-                seed: AgentWorld(run.environment, run.population, pools[seed], seat, specs[seed])
-                for seed, run in runs.items()
-            }
             _fit_agents(plan, chosen, worlds, agents, shown)
         else:
             train_seeds(

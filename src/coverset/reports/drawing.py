@@ -94,11 +94,15 @@ def draw_band(ax: Axes, points: Mapping[Any, Sequence[float]], label: str, colou
         ax.fill_between(places, low, high, color=colour, alpha=0.16, linewidth=0)
 
 
+FLAT = 1e-9
+"""Differences that are rounding errors."""
+
+
 def widen_flat_axis(ax: Axes) -> None:
     """Show values that never change from zero upwards: around a flat line, matplotlib draws an axis like 0 +- 0.05."""
     drawn = [np.asarray(line.get_ydata(), float) for line in ax.lines]
     values = np.concatenate([values[np.isfinite(values)] for values in drawn]) if drawn else np.zeros(0)
-    if values.size and np.ptp(values) == 0:
+    if values.size and np.ptp(values) <= FLAT:
         value = float(values[0])
         ax.set_ylim(min(0.0, 1.25 * value) - 0.04 * (abs(value) or 1.0), max(1.0 if value == 0 else 0.0, 1.25 * value))
 

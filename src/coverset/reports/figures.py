@@ -10,10 +10,12 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
-from coverset.reports.method_fields import stack_method_fields
+from coverset.reports.drawing import FLAT
+from coverset.reports.method_fields import mask_diagonal, stack_method_fields
 from coverset.reports.records import CONSTRAINTS, check_numbered_row, check_run_row
 from coverset.runs.storage import DamagedFile, read_rows, write_bytes
 
@@ -23,6 +25,8 @@ LINE_STYLES = ("-", "--", ":", "-.")
 FIELD_LABELS = {"multipliers": "Lagrange multiplier"}
 MOST_METHOD_FIELDS = 9
 """Largest number of method-specific fields to plot."""
+PAIRS_ACROSS = 6
+"""Panels of small multiples side by side."""
 
 
 def draw_run(directory: Path, summary: dict[str, Any], *, size: int) -> None:
@@ -79,7 +83,8 @@ def _draw_heat_map(ax: Axes, summary: dict[str, Any], top: float) -> None:
     ax.set_xticks(range(columns), [f"{n + 1}" for n in range(columns)])
     ax.set_yticks(range(rows), [f"{n + 1}: {name}" for n, name in enumerate(names)])
     ax.set(xlabel="teammate", ylabel="best response: member it covers")
-    ax.set_title(f"{summary['env']}, {summary['method']}, seed {summary['seed']}{_describe_coverage(summary)}")
+    game = summary.get("game", summary["env"])
+    ax.set_title(f"{game}, {summary['method']}, seed {summary['seed']}{_describe_coverage(summary)}")
 
 
 def draw_matrix(ax: Axes, matrix: np.ndarray, top: float, *, bold_diagonal: bool = False) -> None:
@@ -125,27 +130,66 @@ def _describe_coverage(summary: dict[str, Any]) -> str:
 
 
 def training_figure(summary: dict[str, Any], rows: list[dict[str, Any]]) -> Figure:
-    """Plot returns, coverage, constraint gaps and the method's own fields over training."""
+    """Plot returns, coverage, constraint gaps and the method's own fields over training.
+
+    What every pair has for every other, as gaps and multipliers, is drawn in small multiples: one panel for each pair.
+    """
     steps = np.array([row["env_steps"] for row in rows])
-    fields = [*stack_method_fields(rows).items()][:MOST_METHOD_FIELDS]
-    count = 3 + len(fields)
-    down = -(-count // 2)
+    fields = dict([*stack_method_fields(rows).items()][:MOST_METHOD_FIELDS])
+    by_pair = {"constraint gap (critic)": gaps} if (gaps := _stack_gaps(rows)) else {}
+    by_pair |= {_label(name): parts for name, parts in fields.items() if _is_by_pair(parts)}
+    others = {_label(name): parts for name, parts in fields.items() if not _is_by_pair(parts)}
+    heights = [3.0, *(1.4 * _blocks(parts) + 0.3 for parts in by_pair.values()), *[3.0] * -(-len(others) // 2)]
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 3.3 * down), layout="constrained")
-        panels = figure.subplots(down, 2, sharex=True).ravel()
-        _draw_returns(panels[0], steps, rows)
-        _draw_coverage(panels[1], steps, rows, summary)
-        _draw_gaps(panels[2], steps, rows)
-        for ax, (name, parts) in zip(panels[3:], fields, strict=False):
-            _draw_per_pair(ax, steps, parts, FIELD_LABELS.get(name, name.replace("_", " ")))
-        for ax in panels[count - 2 : count]:
-            ax.set_xlabel("environment steps")
-            ax.tick_params(labelbottom=True)
-        for ax in panels[count:]:
+        figure = Figure(figsize=(9, sum(heights) + 0.6), layout="constrained")
+        parts_of_figure = iter(figure.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0])
+        first = next(parts_of_figure).subplots(1, 2)
+        _draw_returns(first[0], steps, rows)
+        _draw_coverage(first[1], steps, rows, summary)
+        for (label, parts), place in zip(by_pair.items(), parts_of_figure, strict=False):
+            _draw_multiples(place, steps, parts, label)
+        panels = [ax for place in parts_of_figure for ax in place.subplots(1, 2)]
+        for ax, (label, parts) in zip(panels, others.items(), strict=False):
+            _draw_per_pair(ax, steps, parts, label)
+        for ax in panels[len(others) :]:
             ax.set_axis_off()
+        for ax in (*first, *panels):
+            ax.set_xlabel("environment steps")
         figure.legend(handles=_legend_handles(summary), loc="outside lower center", ncols=4, frameon=False)
-        figure.suptitle(f"{summary['env']}, {summary['method']}, seed {summary['seed']}")
+        game = summary.get("game", summary["env"])
+        figure.suptitle(f"{game}, {summary['method']}, seed {summary['seed']}")
     return figure
+
+
+def _label(name: str) -> str:
+    return FIELD_LABELS.get(name, name.replace("_", " "))
+
+
+def _is_by_pair(parts: Mapping[str, np.ndarray]) -> bool:
+    """Whether every pair has a value for every other."""
+    return any(values.ndim == 3 for values in parts.values())
+
+
+def _blocks(parts: Mapping[str, np.ndarray]) -> int:
+    """Rows of panels, of which `PAIRS_ACROSS` stand side by side."""
+    return -(-max(values.shape[1] for values in parts.values() if values.ndim == 3) // PAIRS_ACROSS)
+
+
+def _draw_multiples(place: SubFigure, steps: np.ndarray, parts: Mapping[str, np.ndarray], label: str) -> None:
+    """Draw a panel for each pair: the colour is the other pair, the line style the part. All share their scales."""
+    size = max(values.shape[1] for values in parts.values() if values.ndim == 3)
+    panels = place.subplots(_blocks(parts), min(size, PAIRS_ACROSS), squeeze=False, sharex=True, sharey=True)
+    for i, ax in enumerate(panels.ravel()[:size]):
+        mine = {part: values[:, i] for part, values in parts.items() if values.ndim == 3 and i < values.shape[1]}
+        _draw_per_pair(ax, steps, mine, "")
+        ax.axhline(0, color="black", linewidth=0.6)
+        ax.set_title(f"pair {i + 1}", size=9)
+        ax.xaxis.set_major_locator(MaxNLocator(2))
+    for ax in panels.ravel()[size:]:
+        ax.set_axis_off()
+    if all(np.nanmax(np.abs(values), initial=0.0) <= FLAT for values in parts.values()):
+        panels[0, 0].set_ylim(-0.04, 1.0)  # matplotlib would magnify rounding errors
+    place.supylabel(label, size=9)
 
 
 def _legend_handles(summary: dict[str, Any]) -> list[Line2D]:
@@ -187,14 +231,11 @@ def _draw_coverage(ax: Axes, steps: np.ndarray, rows: list[dict[str, Any]], summ
     ax.set(ylabel="members of the coverage set found")
 
 
-def _draw_gaps(ax: Axes, steps: np.ndarray, rows: list[dict[str, Any]]) -> None:
-    """Draw the gaps of all constraints; nothing if best responses and teammates differ in number."""
+def _stack_gaps(rows: list[dict[str, Any]]) -> dict[str, np.ndarray] | None:
+    """The gaps of all constraints over rows; None if best responses and teammates differ in number."""
     if any(row["gaps"] is None for row in rows):
-        ax.set_axis_off()
-        return
-    gaps = {kind: np.array([row["gaps"][kind] for row in rows], float) for kind in CONSTRAINTS}
-    _draw_per_pair(ax, steps, gaps, "constraint gap (critic)")
-    ax.axhline(0, color="black", linewidth=0.8)
+        return None
+    return {kind: mask_diagonal(np.array([row["gaps"][kind] for row in rows], float)) for kind in CONSTRAINTS}
 
 
 def _draw_per_pair(ax: Axes, steps: np.ndarray, parts: Mapping[str, np.ndarray], label: str) -> None:

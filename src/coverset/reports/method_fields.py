@@ -19,7 +19,7 @@ def stack_method_fields(rows: Sequence[Content]) -> dict[str, dict[str, np.ndarr
     for name, part in dict.fromkeys(key for row in flat for key in row):
         values = _stack([row.get((name, part)) for row in flat])
         if values is not None:
-            fields.setdefault(name, {})[part] = _mask_diagonal(values) if part in CONSTRAINTS else values
+            fields.setdefault(name, {})[part] = mask_diagonal(values) if part in CONSTRAINTS else values
     return fields
 
 
@@ -40,7 +40,7 @@ def _stack(values: Sequence[Any]) -> np.ndarray | None:
     return np.stack([np.full(shape, np.nan) if array is None else array for array in arrays])
 
 
-def _mask_diagonal(values: np.ndarray) -> np.ndarray:
+def mask_diagonal(values: np.ndarray) -> np.ndarray:
     """Constraints have no diagonal entries: a pair has none against itself."""
     if values.ndim == 3:
         diagonal = range(min(values.shape[1:]))

@@ -55,7 +55,7 @@ class Studio:
     def _overview(self) -> dict[str, Any]:
         """All runs by group and seed, groups that are training first."""
         runs = [self.records.brief(run) for run in self.catalogue.runs().values()]
-        live = {run["group"] for run in runs if run["state"] == "training"}
+        live = {run["group"] for run in runs if run["state"] in ("training", "measuring")}
         runs.sort(key=lambda run: run["group"] not in live)
         return {"directory": self.directory.path.name, "runs": runs}
 

@@ -6,9 +6,9 @@ A game without its own drawing is shown as the text of its `render`; see `covers
 from dataclasses import asdict, replace
 from typing import Any
 
-from coverset.envs.base import Environment, render_for, takes_seat
+from coverset.envs.base import Environment, render_for
 from coverset.envs.drawing import Board, Scene, number_actions
-from coverset.envs.extensions import draw_board, draw_scene, draws_by_seat
+from coverset.envs.extensions import draw_board, draw_scene, draws_by_seat, is_shown_by_seat
 from coverset.envs.seats import has_common_reward
 from coverset.evaluation.conventions import coverage_set
 from coverset.types import PyTree
@@ -43,14 +43,6 @@ def describe_scene(environment: Environment, state: PyTree, seat: int | None = N
     if seat is not None and not by_seat and is_shown_by_seat(environment):
         drawn = _hide_others(drawn, seat)
     return asdict(drawn)
-
-
-def is_shown_by_seat(environment: Environment) -> bool:
-    """Whether the game can be shown as one player may know it; otherwise everybody is shown everything."""
-    board = draw_board(environment) or _text_board(environment)
-    if _find_kind(board) == "text":
-        return takes_seat(type(environment).render)
-    return draws_by_seat(environment) or board.hides_partner
 
 
 def _hide_others(scene: Scene, seat: int) -> Scene:

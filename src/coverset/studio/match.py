@@ -13,9 +13,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, UInt
 
 from coverset.envs.base import Environment
+from coverset.envs.extensions import is_shown_by_seat
 from coverset.envs.seats import PASS_ACTION, perceive, rewards_by_seat
 from coverset.policy import Policy
-from coverset.studio.boards import describe_scene, is_shown_by_seat
+from coverset.studio.boards import describe_scene
 from coverset.types import Actions, Outcome, Percept, PRNGKey, PyTree
 
 MOST_STEPS = 1000

@@ -27,6 +27,8 @@ from coverset.studio.values import (
 
 QUIET_SECONDS = 120.0
 """A run whose log has not grown for this long counts as stopped."""
+MEASURING_SECONDS = 900.0
+"""A run that has trained all its steps, and is not finished after this long, counts as stopped."""
 MOST_AGENTS = 16
 MOST_POINTS = 30
 """Number of points of the small curves in the overview."""
@@ -101,12 +103,23 @@ class RunRecords:
         """Describe how far training is, and whether it is running."""
         done = as_count((summary or log.last or {}).get("env_steps")) or 0
         total = as_count(as_object(config.get("settings")).get("total_steps"))
-        quiet = self.clock() - _last_change(path)
+        trained = bool(total) and done >= (total or 0)
         return {
-            "state": "finished" if summary is not None else "training" if quiet < QUIET_SECONDS else "stopped",
+            "state": "finished" if summary is not None else self._state(path, started=bool(done), trained=trained),
             "env_steps": done,
             "total_steps": max(total, done) if summary is None and total else done or total,
         }
+
+    def _state(self, path: Path, *, started: bool, trained: bool) -> str:
+        """What an unfinished run does, as far as the times of its files and of its sibling seeds' tell."""
+        quiet = self.clock() - _last_change(path)
+        if trained:
+            return "measuring" if quiet < MEASURING_SECONDS else "stopped"
+        if quiet < QUIET_SECONDS:
+            return "training"
+        seeds = (*path.parent.glob("seed-*"), *path.parent.parent.glob(f"seed-*/{path.name}"))
+        others = any(self.clock() - _last_change(seed) < QUIET_SECONDS for seed in seeds)
+        return "waiting" if others and not started else "stopped"
 
     def _agents(self, path: Path) -> list[dict[str, Any]]:
         """Describe the ad hoc agents trained with this run's teammates."""

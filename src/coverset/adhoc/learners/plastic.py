@@ -23,7 +23,7 @@ from coverset.adhoc.learner import AgentSpec, AgentWorld, FittedLearner
 from coverset.checks import check_at_least, check_positive
 from coverset.evaluation.cross_play import cross_play, limit_trials
 from coverset.policies.actor import ActorPolicy
-from coverset.policies.stacked import take_member
+from coverset.policies.stacked import count_members, take_member
 from coverset.policies.team import build_networks
 from coverset.policy import Policy
 from coverset.types import Percept, PRNGKey, PyTree, Scalar
@@ -118,7 +118,8 @@ class Plastic(FittedLearner):
         )
 
     def fit(self, key: PRNGKey, world: AgentWorld) -> PlasticPolicy:
-        pairs = self._check(world)
+        self.check(world)
+        pairs = count_members(world.population.best_responses) * count_members(world.population.teammates)
         trials = limit_trials(self.simulated_episodes, world.environment.horizon, pairs=pairs)
         played = cross_play(key, world.environment, *world.population, trials=trials)
         returns = np.asarray(played.returns)[..., 0]
@@ -133,8 +134,8 @@ class Plastic(FittedLearner):
             log_likelihood=jnp.asarray(log_likelihood, jnp.float32),
         )
 
-    def _check(self, world: AgentWorld) -> int:
-        """The number of pairs; raises unless every teammate has a best response that fits the agent's seat."""
+    def check(self, world: AgentWorld) -> None:
+        """Raise unless every teammate has a best response that fits the agent's seat."""
         halves = world.spec.best_responses, world.spec.teammates
         rows, columns = (half.size if half else 0 for half in halves)
         if rows != columns:
@@ -142,5 +143,7 @@ class Plastic(FittedLearner):
                 f"plastic needs one best response to every teammate, got {rows} best responses and {columns} teammates."
             )
         if world.seat != 0 and not world.environment.seats_alike:
-            raise ValueError("plastic plays best responses, which belong in seat 0, and the seats are not alike.")
-        return rows * columns
+            raise ValueError(
+                f"plastic plays best responses, which belong in seat 0, got seat {world.seat} of a game whose seats "
+                "are not alike: choose another learner, such as `learner='rl2'`."
+            )

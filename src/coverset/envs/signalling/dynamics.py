@@ -42,7 +42,7 @@ class SignallingState(NamedTuple):
 
 @dataclass(frozen=True)
 class Signalling(Environment):
-    """Seat 0 sends, seat 1 presses."""
+    """Seat 0 names symbols by messages, and seat 1 presses their buttons: nobody has agreed on the words."""
 
     symbols: int = 3
     """Number of symbols, of messages and of buttons."""

@@ -7,6 +7,8 @@ export const methodName = (method) => METHODS[method] ?? method;
 export const STATES = {
   finished: "finished",
   training: "training",
+  measuring: "trained, being measured",
+  waiting: "waiting for other seeds",
   stopped: "stopped early",
   damaged: "cannot be read",
 };

@@ -9,6 +9,7 @@ const last = (values) => values?.findLast((value) => value !== null) ?? null;
 
 function progress(item, label) {
   const share = item.total_steps ? Math.min(1, item.env_steps / item.total_steps) : 0;
+  if (item.state === "measuring" || item.state === "waiting") return STATES[item.state];
   return item.state === "finished"
     ? `${STATES.finished}, ${item.env_steps.toLocaleString("en")} steps`
     : [h("progress", { max: 1, value: share, "aria-label": label }), ` ${STATES[item.state]}, ${percent(share)}`];
@@ -18,7 +19,7 @@ function coverage(run) {
   const { coverage_found: found, coverage_size: size, state } = run;
   if (found === null || found === undefined) return state === "finished" ? "–" : "not measured yet";
   if (size) return `${found} of ${size}`;
-  return state === "finished" ? plural(found, "kind") : found ? `${found} so far` : "none yet";
+  return state === "finished" ? plural(found, "kind") : found ? `${found} so far` : "not measured yet";
 }
 
 function agents(run) {
