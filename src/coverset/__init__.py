@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from coverset.pipeline.evaluate import evaluate as evaluate
     from coverset.pipeline.export import export_agent as export_agent
     from coverset.pipeline.generate import generate as generate
+    from coverset.pipeline.probe import probe as probe
     from coverset.pipeline.report import report as report
     from coverset.pipeline.train import train as train
     from coverset.policies.network import Network as Network
@@ -74,6 +75,7 @@ _PUBLIC = {
     "load_population": "coverset.policies.population:load_population",
     "make": "coverset.envs.registry:make",
     "oracles": "coverset.envs.extensions:oracles",
+    "probe": "coverset.pipeline.probe:probe",
     "report": "coverset.pipeline.report:report",
     "reproduce": "coverset.study.reproduce:reproduce",
     "solve": "coverset.solver:solve",
@@ -111,6 +113,7 @@ __all__ = [
     "load_population",
     "make",
     "oracles",
+    "probe",
     "report",
     "reproduce",
     "solve",
