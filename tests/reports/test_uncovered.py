@@ -2,11 +2,10 @@
 
 import json
 
-from reports import synthetic
-
 from coverset.pipeline.report import read_study
 from coverset.reports.findings import describe_findings
 from coverset.reports.uncovered_sections import uncovered_section
+from reports import synthetic
 
 PROBE = {
     "coverage_regret": 1.98,
