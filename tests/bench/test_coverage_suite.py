@@ -1,8 +1,10 @@
 """The coverage suite: random games, how populations are judged, and docs/how-to/coverage-suite.md in small."""
 
 import json
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -32,7 +34,7 @@ def test_tables_have_three_to_six_actions_and_half_are_symmetric() -> None:
 def test_a_table_game_pays_its_table() -> None:
     game = make_table_game(TABLE)
     state = game.reset(jax.random.key(0))
-    outcome = game.step(jax.random.key(1), state, np.array([2, 1], np.int32))
+    outcome = game.step(jax.random.key(1), state, jnp.array([2, 1], jnp.int32))
     assert float(outcome.reward) == TABLE[2, 1]
     assert bool(outcome.truncated)
     assert np.array_equal(game.table, TABLE)
@@ -110,6 +112,7 @@ def test_a_summary_counts_runs_by_part_and_method() -> None:
 
 
 def test_bad_choices_are_refused() -> None:
+    wrong: dict[str, Any]
     for wrong, named in (
         ({"parts": ("chess",)}, "part"),
         ({"methods": ("lbrdif",)}, "method"),

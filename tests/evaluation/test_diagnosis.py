@@ -81,7 +81,7 @@ def test_a_margin_that_no_population_keeps_is_named_with_a_smaller_one() -> None
 
 
 @pytest.mark.parametrize(
-    ("values", "rises"), [(np.linspace(0, 1, 40), True), (np.ones(40), False), ((0.0, 1.0), False)]
+    ("values", "rises"), [(np.linspace(0, 1, 40).tolist(), True), ([1.0] * 40, False), ((0.0, 1.0), False)]
 )
 def test_steps_that_run_out_while_self_play_rises(values, rises: bool) -> None:
     assert still_rises(tuple(values)) is rises

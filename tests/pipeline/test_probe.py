@@ -1,14 +1,16 @@
 """Probes against finished sets: what they find, write and repeat, and how the command shows it."""
 
 import json
+from typing import Any
 
-import numpy as np
+import jax.numpy as jnp
 import pytest
 
 import coverset
 from coverset.cli.main import run as run_command
 from coverset.policies.population import Population
 from coverset.runs.storage import read_json, write_json
+from coverset.teammates.methods.growing import Growth, start_rise
 from coverset.teammates.probing import Probing
 from toy_run import constant_policies, write_run
 
@@ -85,10 +87,9 @@ def test_runs_that_are_not_finished_and_bad_numbers_are_refused(tmp_path) -> Non
 def test_a_round_of_probes_is_the_last() -> None:
     method = Probing(probes=2)
     assert method.rounds == 1
-    rise = {"updates": np.int32(30), "settled_at": np.int32(20)}
-    from coverset.teammates.methods.growing import Growth, start_rise
-
-    state = Growth(*[None] * len(Growth._fields))._replace(rise=start_rise(20)._replace(**rise))
+    rise = {"updates": jnp.int32(30), "settled_at": jnp.int32(20)}
+    unknown: Any = None
+    state = Growth(*[unknown] * len(Growth._fields))._replace(rise=start_rise(20)._replace(**rise))
     stage = method.stage(state)
     assert bool(stage.is_over)
     assert bool(stage.is_last)

@@ -3,6 +3,7 @@
 import json
 
 from coverset.pipeline.report import read_study
+from coverset.reports.blocks import BulletList, HtmlTable
 from coverset.reports.findings import describe_findings
 from coverset.reports.uncovered_sections import uncovered_section
 from reports import synthetic
@@ -35,7 +36,9 @@ def test_regrets_and_advice_have_a_section_and_a_sentence(tmp_path) -> None:
     section = uncovered_section(chapter)
     assert section is not None
     table, advice = section.blocks
-    assert table.rows == [("BRDiv", "0", "16", "1.98 ± 0.02", "0.5", "2", "action 3 100%")]
+    assert isinstance(table, HtmlTable)
+    assert isinstance(advice, BulletList)
+    assert table.rows == [("BRDiv", "0", "16", "1.98 ± 0.0200", "0.500", "2.00", "action 3 100%")]
     assert advice.items == ["BRDiv, seed 0: Pair 3 earns nothing."]
     told = describe_findings(chapter)[-1]
     assert told == "Probes found a coverage regret above the margin in 1 of 1 population of BRDiv (at most 1.98)."

@@ -147,7 +147,7 @@ def still_rises(values: tuple[float, ...]) -> bool:
     if len(values) < FEWEST_ROWS:
         return False
     *_, before, last = (float(np.mean(part)) for part in np.array_split(values, 5))
-    return last - before > STILL_RISING * max(last - min(values), 0.0) > 0.0
+    return bool(last - before > STILL_RISING * max(last - min(values), 0.0) > 0.0)
 
 
 def _find_duplicates(run: RunNumbers) -> Problem | None:

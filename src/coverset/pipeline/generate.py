@@ -237,7 +237,9 @@ def describe_needed_steps(plan: Plan) -> str | None:
         return None
     usual_pairs, _ = method.grid_size(usual)
     grown = _pair_cost(plan.method_settings, plan.settings) / _pair_cost(method, usual)
-    return describe_steps_needed(pairs, plan.settings.total_steps, round(usual.total_steps * grown, -3), usual_pairs)
+    return describe_steps_needed(
+        pairs, plan.settings.total_steps, 1000 * round(usual.total_steps * grown / 1000), usual_pairs
+    )
 
 
 def _pair_cost(method: Method, settings: GenerateSettings) -> float:

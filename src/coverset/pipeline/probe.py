@@ -35,6 +35,7 @@ from coverset.runs.directory import ProbeDirectory, RunDirectory, count_threads,
 from coverset.runs.game_names import game_title
 from coverset.runs.storage import round_floats, write_json
 from coverset.runs.trust import sign_record
+from coverset.teammates.methods.growing import Growing
 from coverset.teammates.networks import actor_spec
 from coverset.teammates.probing import Probing, insert_members
 from coverset.teammates.trainer import TrainState
@@ -103,8 +104,9 @@ def _read(path: Path) -> GenerationRun:
 def make_probe_plan(run: GenerationRun, *, probes: int, steps: int | None) -> Plan:
     """How probes train against a run's best responses: as `growing` does, with the networks of the run."""
     settings, growing = resolve_generation(run.config["env"], "growing", "fast")
+    assert isinstance(growing, Growing)
     method = Probing(**{**asdict(growing), "probes": probes, "rounds": 1})
-    allowed = steps or settings.total_steps // growing.rounds
+    allowed = settings.total_steps // growing.rounds if steps is None else steps
     check_at_least("steps", allowed, 1)
     members = run.population.best_responses
     settings = replace(
@@ -112,6 +114,7 @@ def make_probe_plan(run: GenerationRun, *, probes: int, steps: int | None) -> Pl
         population_size=max(2, count_members(members)),
         total_steps=allowed,
         parallel_seeds=1,
+        minibatches=1 if members.network.recurrent else settings.minibatches,
         network=members.kind,
         hidden_sizes=members.spec.hidden_sizes,
         memory_size=members.spec.memory_size,
@@ -133,8 +136,7 @@ def _config(run: GenerationRun, plan: Plan, seed: int) -> dict[str, Any]:
             "method": run.config["method"],
             "seed": seed,
             "policies": digest,
-            "probes": plan.method_settings.probes,
-            "method_settings": asdict(plan.method_settings),
+            "method_settings": asdict(plan.method_settings),  # pyright: ignore[reportArgumentType]
             "settings": asdict(plan.settings),
             "versions": {**versions(), "threads": count_threads()},
         }
