@@ -55,7 +55,8 @@ def test_the_normal_form_of_a_dec_pomdp_is_what_its_pure_policies_earn() -> None
             state = successors[state, *actions]
         return total
 
-    order = [tuple(number >> (3 - place) & 1 for place in range(4)) for number in range(16)]
+    # Observations are sorted by their vectors, that of the last symbol at the last time first.
+    order = [tuple(number >> place & 1 for place in range(4)) for number in range(16)]
     for one, two in ((0, 0), (3, 5), (15, 9), (6, 10)):
         mean = np.mean([earn(state, order[one], order[two]) for state in range(4)])
         assert form.payoffs[one, two] == pytest.approx(mean)

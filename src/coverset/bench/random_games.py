@@ -5,7 +5,7 @@ shape side by side.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,10 +35,13 @@ class RandomDecPOMDP(Environment):
     that the game has an exact normal form (`certificates.normal_form`).
     """
 
-    successors: Int[Array, "S A B"]
-    rewards: Float[Array, "S A B"]
-    symbols: Int[Array, "2 S"]
-    """What each seat sees of each hidden state."""
+    # Any: within JAX's transformations the leaves of a tree are no arrays of these shapes.
+    successors: Any
+    """The next hidden state, int32 [S, A, B]."""
+    rewards: Any
+    """float32 [S, A, B]."""
+    symbols: Any
+    """What each seat sees of each hidden state, int32 [2, S]."""
     horizon: int = 2
     num_symbols: int = 2
 
