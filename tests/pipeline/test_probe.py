@@ -11,7 +11,7 @@ from coverset.cli.main import run as run_command
 from coverset.policies.population import Population
 from coverset.runs.storage import read_json, write_json
 from coverset.teammates.methods.growing import Growth, start_rise
-from coverset.teammates.probing import Probing
+from coverset.teammates.methods.probing import Probing
 from toy_run import constant_policies, write_run
 
 GAME = coverset.make("matrix")

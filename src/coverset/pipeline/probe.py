@@ -35,9 +35,8 @@ from coverset.runs.directory import ProbeDirectory, RunDirectory, count_threads,
 from coverset.runs.game_names import game_title
 from coverset.runs.storage import round_floats, write_json
 from coverset.runs.trust import sign_record
-from coverset.teammates.methods.growing import Growing
+from coverset.teammates.methods.probing import Probing, insert_members
 from coverset.teammates.networks import actor_spec
-from coverset.teammates.probing import Probing, insert_members
 from coverset.teammates.trainer import TrainState
 
 PROBES = 16
@@ -104,9 +103,9 @@ def _read(path: Path) -> GenerationRun:
 def make_probe_plan(run: GenerationRun, *, probes: int, steps: int | None) -> Plan:
     """How probes train against a run's best responses: as `growing` does, with the networks of the run."""
     settings, growing = resolve_generation(run.config["env"], "growing", "fast")
-    assert isinstance(growing, Growing)
-    method = Probing(**{**asdict(growing), "probes": probes, "rounds": 1})
-    allowed = settings.total_steps // growing.rounds if steps is None else steps
+    own = asdict(growing)  # pyright: ignore[reportArgumentType]
+    method = Probing(**{**own, "probes": probes, "rounds": 1})
+    allowed = settings.total_steps // own["rounds"] if steps is None else steps
     check_at_least("steps", allowed, 1)
     members = run.population.best_responses
     settings = replace(

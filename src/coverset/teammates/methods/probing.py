@@ -5,6 +5,7 @@ population. The round ends when the probes have settled, and nothing is taken in
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,9 @@ from coverset.policies.network import Network
 from coverset.policies.population import Population
 from coverset.teammates.method import Stage
 from coverset.teammates.methods.growing import Growing, Growth
-from coverset.teammates.trainer import Trainer, TrainState
+
+if TYPE_CHECKING:
+    from coverset.teammates.trainer import Trainer, TrainState
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,8 @@ class Probing(Growing):
 
 
 def insert_members(
-    trainer: Trainer, state: TrainState, members: Network, returns: Float[np.ndarray, "n"]
-) -> TrainState:
+    trainer: "Trainer", state: "TrainState", members: Network, returns: Float[np.ndarray, "n"]
+) -> "TrainState":
     """A state of untrained probes with a set of best responses in its frozen rows.
 
     Args:
