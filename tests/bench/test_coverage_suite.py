@@ -124,6 +124,7 @@ def test_bad_choices_are_refused() -> None:
     assert run_command(["bench", "coverage", "--parts", "chess"]) == 2
 
 
+@pytest.mark.slow
 def test_games_train_side_by_side_and_a_suite_goes_on(tmp_path, capsys) -> None:
     """The number of steps is of no use to learn anything; a second call reads what the first has written."""
     words = ["--parts", "matrix", "--methods", "growing", "--games", "1", "--seeds", "0", "1", "--steps", "200"]
