@@ -1,6 +1,7 @@
 """A training run so small that it takes a second, the same one as words of the command line, and one untrained."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from coverset.envs import registry
+from coverset.envs.base import Environment
 from coverset.pipeline.generate import make_plan
 from coverset.pipeline.loop import Reporter
 from coverset.policies.actor import ActorPolicy, dense_policy
@@ -84,12 +86,17 @@ def untrained(path: Path, name: str, *, width: int = 4, **parameters) -> None:
 def write_constant(path: Path, name: str, *, actions: Sequence[int], **parameters) -> None:
     """A run whose pairs always choose one action each, in both seats."""
     environment = registry.make(name, **parameters)
+    population = Population(*(constant_policies(environment, seat, actions) for seat in (0, 1)))
+    write_run(path, name, population, **parameters)
 
-    def policies(seat: int) -> ActorPolicy:
-        sizes = (len(actions), environment.observation_size, environment.num_actions[seat])
-        return dense_policy(MLP((jnp.zeros(sizes),), (50.0 * jnp.eye(sizes[-1])[jnp.array(actions)],)))
 
-    write_run(path, name, Population(policies(0), policies(1)), **parameters)
+def constant_policies(environment: Environment, seat: int, actions: Sequence[int], *, width: int = 0) -> ActorPolicy:
+    """Policies that always choose one action each; with a hidden layer where it has a width."""
+    size, inner = environment.num_actions[seat], (width,) * bool(width)
+    sizes = (environment.observation_size, *inner, size)
+    weights = [jnp.zeros((len(actions), *shape)) for shape in pairwise(sizes)]
+    biases = [*(jnp.zeros((len(actions), each)) for each in inner), 50.0 * jnp.eye(size)[jnp.array(actions)]]
+    return dense_policy(MLP(tuple(weights), tuple(biases)))
 
 
 def write_run(path: Path, name: str, population: Population, **parameters) -> None:

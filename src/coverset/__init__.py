@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from coverset.pipeline.evaluate import evaluate as evaluate
     from coverset.pipeline.export import export_agent as export_agent
     from coverset.pipeline.generate import generate as generate
+    from coverset.pipeline.probe import probe as probe
     from coverset.pipeline.report import report as report
     from coverset.pipeline.train import train as train
     from coverset.policies.network import Network as Network
@@ -76,6 +77,7 @@ _PUBLIC = {
     "make": "coverset.envs.registry:make",
     "oracles": "coverset.envs.extensions:oracles",
     "pad_observations": "coverset.envs.base:pad_observations",
+    "probe": "coverset.pipeline.probe:probe",
     "report": "coverset.pipeline.report:report",
     "reproduce": "coverset.study.reproduce:reproduce",
     "solve": "coverset.solver:solve",
@@ -113,6 +115,7 @@ __all__ = [
     "load_population",
     "make",
     "oracles",
+    "probe",
     "report",
     "reproduce",
     "solve",

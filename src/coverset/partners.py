@@ -260,6 +260,15 @@ def load_agent_for(path: Path, environment: Environment, known_as: Mapping[str, 
     return policy, about
 
 
+def load_probe_for(path: Path, environment: Environment, known_as: Mapping[str, Any]) -> Population:
+    """What probes have found, if it was made for this very game and fits its seats."""
+    population, about = load_population(path)
+    check_origin(str(path), path, about, environment, known_as)
+    for seat, policies in enumerate(population):
+        check_fits(str(path), policies, environment, seat=seat)
+    return population
+
+
 def find_member(population: Population, role: str, number: int) -> tuple[str, Policy]:
     """One member of a population, counted from 1, and its title such as `best response 2`."""
     check_one_of("role", role, ROLES)

@@ -38,6 +38,7 @@ RUN_IN_SMALL: dict[str, list[str]] = {
     "envs": [],
     "export": [],
     "generate": [word for name, x in SMALL_GENERATION.items() for word in (f"--{name.replace('_', '-')}", str(x))],
+    "probe": ["--probes", "1", "--steps", "1"],
     "report": [],
     "reproduce": ["--methods", "lbrdiv", "--seeds", "0", "--out", "studied", "--dry-run"],
     "solve": [],
@@ -58,6 +59,7 @@ SMALL_SETTINGS = {
 ELSEWHERE = {
     "docs/tutorials/bring-your-own-game.md": "test_tutorial.py",
     "docs/how-to/benchmark.md": "bench/test_bench.py",
+    "docs/how-to/coverage-suite.md": "bench/test_coverage_suite.py",
     "docs/how-to/distributed-studies.md": "study/test_ray_engine.py",
 }
 """Pages whose commands are run by a test of their own."""

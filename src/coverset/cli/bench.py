@@ -16,7 +16,8 @@ DESCRIPTION = """Measure how fast this machine generates teammates and trains ag
 matrix-product peak, breakdown of an update, the same update with gathered parameters and masked losses, scaling with K
 and with environments, environments alone, start-up and memory. Compared programs are interleaved within one run;
 docs/how-to/benchmark.md explains the tables. `coverset bench methods` compares the cost of an update of every method
-with that of L-BRDiv instead. All benchmarks together take well over a quarter of an hour on two cores;
+with that of L-BRDiv instead; `coverset bench coverage` measures how much of known coverage sets methods find. All
+benchmarks together take well over a quarter of an hour on two cores;
 nothing else should run meanwhile.
 
 Examples:
@@ -24,6 +25,7 @@ Examples:
   coverset bench foraging --preset fast --out runs/bench
   coverset bench --clock cpu --json
   coverset bench methods reaching --clock cpu
+  coverset bench coverage --help
 """
 
 COLUMNS: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
@@ -144,6 +146,10 @@ class Bench:
 
 def main(arguments: list[str]) -> int:
     """Parse the arguments, run the command, print the result."""
+    if arguments[:1] == ["coverage"]:
+        from coverset.cli import bench_coverage
+
+        return bench_coverage.main(arguments[1:])
     command = read_options(Bench, arguments, command="bench", description=DESCRIPTION)
 
     from coverset.bench.settings import FULL, QUICK

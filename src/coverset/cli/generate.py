@@ -128,6 +128,8 @@ def show(command: Generate, summaries: Sequence[dict[str, Any]]) -> None:
     first = summaries[0]
     out = command.out or Path("runs") / run_name(first.get("game", command.env), first["method"], first["preset"])
     print_summaries(summaries, details=command.details)
+    for advised in (summary for summary in summaries if summary.get("advice")):
+        print(f"Seed {advised['seed']}: {advised['advice']}")
     if sentence := describe_steps(command.settings.total_steps, first["env_steps"]):
         print(sentence)
     print(f"Teammates: {out}")

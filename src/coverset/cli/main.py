@@ -22,6 +22,7 @@ COMMANDS = {
     "crossplay": "play any population, agent or heuristic with any other",
     "tune": "choose alpha for BRDiv or LIPO as in the paper",
     "export": "write an agent as a file that runs with jax alone",
+    "probe": "search for a teammate that generated best responses do not serve",
     "certify": "compute exact values of generated teammates in a small environment",
     "solve": "find the exact minimum coverage set of a matrix game",
     "studio": "watch runs and play with them in a browser",

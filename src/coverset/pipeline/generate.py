@@ -21,6 +21,8 @@ from coverset.envs.base import Environment
 from coverset.envs.conformance import check_environment
 from coverset.envs.seats import describe_seats
 from coverset.evaluation.conventions import coverage_set
+from coverset.evaluation.cross_play import cross_play, limit_trials
+from coverset.evaluation.diagnosis import RunNumbers, describe_steps_needed, diagnose, smallest_exact_margin
 from coverset.evaluation.summary import measure_population
 from coverset.loggers.base import find_loggers
 from coverset.pipeline.clock import describe_cost
@@ -50,12 +52,14 @@ from coverset.teammates.method import Method
 from coverset.teammates.metrics import ROW_FIELDS, metrics_row
 from coverset.teammates.registry import method_name
 from coverset.teammates.trainer import Metrics, Trainer, TrainState
-from coverset.types import PyTree
+from coverset.types import PRNGKey, PyTree
 
 LARGEST_SEED = 2**32 - 1
 """Beyond it, different seeds would start the same stream of random numbers."""
 EVALUATION_STREAM = 1
 """Folded into the seed's key, so that evaluation draws what training never draws."""
+UNTRAINED_STREAM = 11
+"""Folded into the evaluation's key for the return of untrained policies."""
 
 
 @dataclass(frozen=True)
@@ -178,6 +182,8 @@ def generate(
     directories = {seed: RunDirectory(root / f"seed-{seed}") for seed in seeds}
     with show_progress(reporter, progress=progress) as shown:
         claim(directories, plan.config, shown, resume=resume, together=plan.settings.parallel_seeds)
+        if (sentence := describe_needed_steps(plan)) is not None:
+            shown.warn(sentence)
         if is_unsigned(plan.config(seeds[0])):
             shown.warn(f"No key can be kept in {key_path().parent}: commands that read these runs will need --trust.")
         train_seeds(
@@ -217,6 +223,28 @@ def default_directory(plan: Plan) -> Path:
 def run_name(environment_name: str, method: str, preset: str, parameters: Mapping[str, Any] | None = None) -> str:
     """Name of the directory of all seeds, such as `overcooked-cramped_room-lbrdiv-fast`."""
     return re.sub("[^A-Za-z0-9_.]+", "-", f"{game_title(environment_name, parameters)}-{method}-{preset}")
+
+
+def describe_needed_steps(plan: Plan) -> str | None:
+    """A sentence if a run has too few steps for its number of pairs, by the standard of the defaults.
+
+    The share of a grid's environments in which one pair plays with itself falls with K; the steps that K pairs need are
+    those that leave each the self-play of the default's.
+    """
+    usual, method = resolve_generation(plan.environment_name, plan.method, plan.preset)
+    pairs, columns = plan.method_settings.grid_size(plan.settings)
+    if pairs != columns or type(method).default_settings is not None:
+        return None
+    usual_pairs, _ = method.grid_size(usual)
+    grown = _pair_cost(plan.method_settings, plan.settings) / _pair_cost(method, usual)
+    return describe_steps_needed(
+        pairs, plan.settings.total_steps, 1000 * round(usual.total_steps * grown / 1000), usual_pairs
+    )
+
+
+def _pair_cost(method: Method, settings: GenerateSettings) -> float:
+    """Environments of the grid for each in which a given pair plays with itself."""
+    return method.grid(settings).num_envs / (settings.envs_per_pair + settings.extra_self_play)
 
 
 @lru_cache(maxsize=8)
@@ -313,8 +341,40 @@ class GenerationJob(Job):
             ),
             **self.trainer.summarise(state),
         }
+        summary |= self._diagnose(key, directory, summary)
         draw_run(directory.path, summary, size=self.trainer.grid.columns)
         write_json(directory.summary_path, summary)
+
+    def _diagnose(self, key: PRNGKey, directory: RunDirectory, summary: dict[str, Any]) -> dict[str, Any]:
+        """What came out poorly, and one sentence about the weightiest of it; null for a run that went well."""
+        environment, total = self.plan.environment, self.trainer.schedule
+        untrained = self.trainer.population(unstack_state(self.init(), len(self.seeds))[0])
+        pairs = count_members(untrained.best_responses) * count_members(untrained.teammates)
+        # As many trials as of the trained ones, so that one compiled program plays both.
+        trials = limit_trials(summary["episodes_per_pair"], environment.horizon, pairs=pairs)
+        stream, discount = jax.random.fold_in(key, UNTRAINED_STREAM), self.plan.settings.discount
+        played = cross_play(stream, environment, *untrained, trials=trials, discount=discount)
+        problems = diagnose(
+            RunNumbers(
+                returns=np.array(summary["cross_play"]),
+                discounted=np.array(summary["discounted_cross_play"]),
+                margin=summary["margin"],
+                chance=float(np.asarray(played.returns, float).mean()),
+                coverage_found=summary["coverage_found"],
+                coverage_size=summary["coverage_size"],
+                error=float(np.max(summary["cross_play_standard_error"])),
+                exact_margin=smallest_exact_margin(environment),
+                out_of_steps=summary["env_steps"] >= total.num_chunks * total.steps_per_chunk,
+                self_play=tuple(
+                    row["self_play_return"] for row in directory.rows() if row["self_play_return"] is not None
+                ),
+                complete=summary.get("coverage_regret", {}).get("complete"),
+            )
+        )
+        return {
+            "problems": [problem.kind for problem in problems],
+            "advice": problems[0].sentence if problems else None,
+        }
 
 
 def mean_known(rows: list[dict[str, Any]], name: str) -> str:

@@ -223,6 +223,34 @@ class Certificates(Records[CertificateResult]):
         return showable(cross_play_figure([{**one, "game": one.game, "cross_play": one.cross_play} for one in self]))
 
 
+class ProbeResult(Record):
+    """What probes found against one seed's best responses: their `summary.json`."""
+
+    columns = ("seed", "game", "method", "members", "probes", "regret", "margin", "exact", "worst teammate")
+
+    @property
+    def coverage_regret(self) -> float:
+        """How much more a best response earns than the best member of the set, with the worst teammate found."""
+        return self["coverage_regret"]
+
+    def cells(self) -> tuple[str, ...]:
+        regret = f"{self.coverage_regret:.3g} ± {2 * self['standard_error']:.1g}"
+        names = (str(self.seed), self["game"], self["method"], str(self["members"]), str(self["probes"]))
+        exact = self["exact"]["over_all"] or self["exact"]["with_teammate"]
+        bounds = "-" if exact is None else " to ".join(dict.fromkeys(f"{bound:.3g}" for bound in exact))
+        return (*names, regret, f"{self['margin']:.3g}", bounds, self["teammate"] or "-")
+
+    def population(self) -> "Population":
+        """The worst teammate and its best response, ready to play."""
+        from coverset.policies.population import load_population
+
+        return load_population(_require_path(self))[0]
+
+
+class Probes(Records[ProbeResult]):
+    """Probes against several seeds."""
+
+
 def describe_coverage(summary: dict[str, Any]) -> str:
     """Members of the known coverage set, or the number of kinds of teammates if it is unknown."""
     found, size = summary["coverage_found"], summary["coverage_size"]

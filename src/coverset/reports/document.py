@@ -25,6 +25,7 @@ from coverset.reports.population_sections import (
 from coverset.reports.records import RunRecord, UnreadableRun, describe_state
 from coverset.reports.settings_section import settings_section
 from coverset.reports.tables import DataTable
+from coverset.reports.uncovered_sections import uncovered_section
 from coverset.reports.wording import UNKNOWN, format_count, format_interval, format_number, join_words
 from coverset.runs.game_names import game_title
 from coverset.solver import Game, game_from_table, load, preferred_populations, solve
@@ -37,6 +38,7 @@ SECTIONS = (
     adaptation_section,
     partner_section,
     coverage_section,
+    uncovered_section,
     cross_play_section,
     training_section,
     certificate_section,

@@ -8,6 +8,7 @@ from coverset.evaluation.statistics import Interval
 from coverset.reports import agent_tables, tables
 from coverset.reports.agent_groups import AgentGroup
 from coverset.reports.chapters import Chapter, MethodRuns
+from coverset.reports.uncovered_sections import describe_probes
 from coverset.reports.wording import format_count, format_interval, format_mean, format_number, join_words
 
 
@@ -15,7 +16,7 @@ def describe_findings(chapter: Chapter) -> list[str]:
     """Describe coverage, returns by agent, and certificates; empty if no run is finished."""
     sentences = [describe_coverage(chapter)]
     sentences += [describe_returns(chapter, agents) for agents in chapter.agents]
-    sentences.append(describe_certificates(chapter))
+    sentences += [describe_certificates(chapter), describe_probes(chapter)]
     return [sentence for sentence in sentences if sentence]
 
 

@@ -131,6 +131,9 @@ def check_run_summary(content: Content) -> None:
         constraints_violated=int | None,
         margin=float,
     )
+    check_type("advice", content.get("advice"), str | None)
+    if content.get("probe") is not None:
+        _check_probe(content["probe"])
     size = content["population_size"]
     rows = len(content["cross_play"])
     _check_matrix("cross_play", content["cross_play"], rows, size)
@@ -140,6 +143,13 @@ def check_run_summary(content: Content) -> None:
     for name in ("conventions", "best_response_conventions", "covers"):
         if len(content[name]) not in (0, size, rows):
             raise ValueError(f"{name} must have {size} items, one per pair, got {len(content[name])}.")
+
+
+def _check_probe(content: Any) -> None:
+    """Raise ValueError unless this is what probes have found."""
+    _require(content, coverage_regret=float, standard_error=float, margin=float, probes=int, teammate=str | None)
+    _require(content, exact=Any)
+    _require(content["exact"], over_all=tuple[float, float] | None)
 
 
 def check_run_row(content: Content, *, size: int) -> None:

@@ -319,6 +319,13 @@ class AgentDirectory(RunDirectory):
     results = ("agent.safetensors",)
 
 
+class ProbeDirectory(RunDirectory):
+    """The directory of the probes against one seed's best responses."""
+
+    chosen_by = "name"
+    results = ("policies.safetensors",)
+
+
 @contextmanager
 def _name_file_in_errors(path: Path) -> Iterator[None]:
     """Add the file name to OSErrors of writes, which lack it."""

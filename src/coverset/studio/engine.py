@@ -124,7 +124,7 @@ class SimulationEngine:
         from coverset.studio.boards import describe_board
         from coverset.studio.match import Match, play_episode
 
-        environment, pair = partners.pair(run, asked.best_response, asked.teammate)
+        environment, pair = partners.pair(run, asked.best_response, asked.teammate, asked.probe)
         frames = play_episode(Match(environment, seat_policies(environment, pair), asked.seed))
         return {"board": describe_board(environment), "seat": 0, "episodes": [frames]}
 

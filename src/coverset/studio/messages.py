@@ -14,9 +14,12 @@ LONGEST_RUN_ID = 1000
 MOST_EPISODES = 20
 LARGEST_SEED = 2**32 - 1
 LARGEST_INDEX = 10**6
-PARTNER = re.compile(r"(agent|heuristic):[A-Za-z0-9_.-]{1,64}|(best-response|teammate):[1-9][0-9]{0,3}")
-"""For example agent:rl2, best-response:1, teammate:3, heuristic:H7; members count from 1."""
-TEAM = re.compile(r"heuristic:[A-Za-z0-9_.-]{1,64}|teammate:[1-9][0-9]{0,3}")
+NAMED = "[A-Za-z0-9_.-]{1,64}"
+PARTNER = re.compile(
+    rf"(agent|heuristic|probe-teammate|probe-best-response):{NAMED}|(best-response|teammate):[1-9][0-9]{{0,3}}"
+)
+"""For example agent:rl2, best-response:1, teammate:3, heuristic:H7, probe-teammate:probe; members count from 1."""
+TEAM = re.compile(rf"(heuristic|probe-teammate):{NAMED}|teammate:[1-9][0-9]{{0,3}}")
 """Policies for the seats of the team."""
 LARGEST_SEAT = 1000
 
@@ -74,14 +77,19 @@ class Watch:
 
     run: str
     best_response: int
+    """0 for the best response that a probe has found."""
     teammate: int
     seed: int
+    probe: str | None = None
+    """Name of the probes whose teammate plays; `teammate` is 1 then."""
 
     def __post_init__(self) -> None:
         check_between("length of run", len(self.run), 1, LONGEST_RUN_ID)
-        check_between("best_response", self.best_response, 1, LARGEST_INDEX)
+        check_between("best_response", self.best_response, 0 if self.probe else 1, LARGEST_INDEX)
         check_between("teammate", self.teammate, 1, LARGEST_INDEX)
         check_between("seed", self.seed, 0, LARGEST_SEED)
+        if self.probe is not None and not re.fullmatch(NAMED, self.probe):
+            raise ValueError("probe must be the name of probes of this run.")
 
 
 def read_body(kind: type[Message], body: bytes) -> Message:

@@ -9,7 +9,18 @@ from typing import Any
 from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.extensions import best_response, describe_heuristics, heuristics
-from coverset.partners import AGENT_FILE, SEATS, GenerationRun, find_member, load_agent_for, read_run
+from coverset.partners import (
+    AGENT_FILE,
+    POLICIES_FILE,
+    ROLES,
+    SEATS,
+    GenerationRun,
+    find_member,
+    load_agent_for,
+    load_probe_for,
+    read_run,
+)
+from coverset.policies.population import Population
 from coverset.policy import Policy
 from coverset.runs.storage import round_floats
 from coverset.studio.catalogue import Run
@@ -17,7 +28,8 @@ from coverset.studio.files import SafeDirectory
 from coverset.studio.resemblance import Resemblance, keeps_belief
 
 MOST_KEPT = 16
-EGOS = ("agent:", "best-response:")
+PROBE = "probe-"
+EGOS = ("agent:", "best-response:", f"{PROBE}best-response:")
 """References of policies for the ego's seat; all others play the seats of the team."""
 
 
@@ -80,9 +92,16 @@ class PartnerLoader:
                 self._runs.popitem(last=False)
             return self._runs[key]
 
-    def pair(self, run: Run, i: int, j: int) -> tuple[Environment, tuple[Policy, Policy]]:
-        """Load best response `i` and teammate `j` of a run, counted from 1."""
+    def pair(self, run: Run, i: int, j: int, probe: str | None = None) -> tuple[Environment, tuple[Policy, Policy]]:
+        """Load best response `i` and teammate `j` of a run, counted from 1, or the teammate of a probe.
+
+        With a probe, best response 0 is the one that it has found.
+        """
         loaded = self.run(run)
+        if probe is not None:
+            found = self._load_probe(run, probe)
+            best_response = find_member(loaded.population if i else found, ROLES[0], i or 1)[1]
+            return loaded.environment, (best_response, find_member(found, ROLES[1], j)[1])
         chosen = zip(SEATS, (i, j), strict=True)
         first, second = (find_member(loaded.population, role, number)[1] for role, number in chosen)
         return loaded.environment, (first, second)
@@ -95,6 +114,10 @@ class PartnerLoader:
             return named, _make_heuristic(named.environment, which)
         if kind == "agent":
             return named, self._load_agent(run, named, which)
+        if kind.startswith(PROBE):
+            role = f"{kind.removeprefix(PROBE)}s"
+            name, policy = find_member(self._load_probe(run, which), role, 1)
+            return named, Partner(reference, f"{name.removesuffix(' 1')} found by {which}", policy, SEATS[role])
         role = f"{kind}s"
         name, policy = find_member(self.run(run).population, role, int(which))
         return named, Partner(reference, name, policy, SEATS[role])
@@ -110,6 +133,8 @@ class PartnerLoader:
             return None
         kind, _, number = partner.reference.partition(":")
         own = f"teammate:{number if kind == 'best-response' else 1}"
+        if kind.startswith(PROBE):
+            own = f"{PROBE}teammate:{number}"
         return self.find(run, reference or own)[1]
 
     def _load_agent(self, run: Run, named: NamedEnvironment, name: str) -> Partner:
@@ -122,6 +147,14 @@ class PartnerLoader:
         if told is None and (about["seat"] == 0 or named.environment.seats_alike):
             policy, told = Resemblance(policy, self.run(run).population.best_responses), "resemblance"
         return Partner(f"agent:{name}", f"{name} agent", policy, about["seat"], told=told)
+
+    def _load_probe(self, run: Run, name: str) -> Population:
+        """Load what probes against a run have found."""
+        if name.startswith("."):
+            raise ValueError("There are no such probes in this run.")
+        named = self.environment_of(run)
+        path = self.directory.file(run.path / name / POLICIES_FILE)
+        return load_probe_for(path, named.environment, {"env": named.name, "env_parameters": named.parameters})
 
     def list_heuristics(self, run: Run) -> list[dict[str, str]]:
         """Describe the heuristics of a run's environment."""

@@ -61,6 +61,7 @@ class RunRecords:
         return {
             **known,
             **_settings(config),
+            **({"population_size": as_count(summary.get("population_size"))} if summary else {}),
             **self._progress(run.path, config, summary, log),
             "message": _log_message(log),
             "returns": _returns(log.rows),
@@ -68,6 +69,7 @@ class RunRecords:
             "coverage_size": as_count((summary or {}).get("coverage_size")),
             "watchable": summary is not None and (run.path / "policies.safetensors").is_file(),
             "agents": self._agents(run.path),
+            "advice": as_text((summary or {}).get("advice")),
         }
 
     def details(self, run: Run) -> dict[str, Any]:
@@ -94,7 +96,24 @@ class RunRecords:
             "margin": as_number(summary.get("margin", brief["margin"])),
             "gaps": _constraints(summary["gaps"] if "gaps" in summary else last.get("gaps")),
             "curves": _curves(log.rows),
+            "probes": self._probes(run.path),
         }
+
+    def _probes(self, path: Path) -> list[dict[str, Any]]:
+        """Describe what finished probes have found against this run's best responses."""
+        found = [self._probe(place.parent) for place in sorted(path.glob("*/config.json")) if not place.is_symlink()]
+        return [probe for probe in found if probe is not None][:MOST_AGENTS]
+
+    def _probe(self, path: Path) -> dict[str, Any] | None:
+        try:
+            is_probe = self.directory.read_record(path / "config.json").get("command") == "probe"
+            summary = self._optional(path / "summary.json") if is_probe else None
+        except UNREADABLE:
+            return None
+        if summary is None:
+            return None
+        texts = {name: as_text(summary.get(name)) for name in ("sentence", "teammate", "best_response")}
+        return {"name": path.name, "served_by": as_count(summary.get("served_by")), **texts}
 
     def _optional(self, path: Path) -> dict[str, Any] | None:
         return self.directory.read_record(path) if path.exists() else None

@@ -27,8 +27,8 @@ export const api = {
   run: (run, signal) => request(`api/run?${query({ run })}`, { signal }),
   engine: () => request("api/engine"),
   board: (run) => request(`api/board?${query({ run })}`),
-  watch: (run, bestResponse, teammate, seed) =>
-    request(`api/watch?${query({ run, best_response: bestResponse, teammate, seed })}`),
+  watch: (run, bestResponse, teammate, seed, probe) =>
+    request(`api/watch?${query({ run, best_response: bestResponse, teammate, seed, ...(probe && { probe }) })}`),
   startTrial: (message) => post("api/trials", message),
   trial: (id) => request(`api/trials/${encodeURIComponent(id)}`),
   move: (id, step, action) => post(`api/trials/${encodeURIComponent(id)}/moves`, { step, action }),

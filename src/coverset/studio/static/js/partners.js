@@ -7,7 +7,7 @@ const numbered = (count) => Array.from({ length: count ?? 0 }, (_, n) => n);
 
 const withWords = (name, words) => (words ? `${name}: ${words}` : name);
 
-const isEgo = (partner) => /^(agent|best-response):/.test(partner);
+const isEgo = (partner) => /^(agent|(probe-)?best-response):/.test(partner);
 
 // details: the run's record; heuristics: those of its environment, empty until they are loaded.
 export function partnerOptions(details, heuristics) {
@@ -21,7 +21,10 @@ export function partnerOptions(details, heuristics) {
     value: `best-response:${n + 1}`, group: "Best responses: you are the teammate",
     text: withWords(`best response ${n + 1}`, details.best_response_conventions?.[n]),
   }));
-  return [...agents, ...best, ...teamOptions(details, heuristics, ": you are the best response")];
+  const found = (details.probes ?? []).map(({ name, best_response: words }) => ({
+    value: `probe-best-response:${name}`, group: "Best responses: you are the teammate", text: withWords(`best response found by ${name}`, words),
+  }));
+  return [...agents, ...best, ...found, ...teamOptions(details, heuristics, ": you are the best response")];
 }
 
 // Policies that play all seats of a team.
@@ -29,10 +32,13 @@ function teamOptions(details, heuristics, role = "") {
   const teammates = numbered(details.watchable ? details.population_size : 0).map((n) => ({
     value: `teammate:${n + 1}`, group: `Teammates${role}`, text: withWords(`teammate ${n + 1}`, details.conventions?.[n]),
   }));
+  const found = (details.probes ?? []).map(({ name, teammate: words }) => ({
+    value: `probe-teammate:${name}`, group: `Teammates${role}`, text: withWords(`teammate found by ${name}, which the set serves worst`, words),
+  }));
   const scripted = heuristics.map(({ reference, name, does }) => ({
     value: reference, group: `Heuristics${role}`, text: withWords(name, does),
   }));
-  return [...teammates, ...scripted];
+  return [...teammates, ...found, ...scripted];
 }
 
 // Who plays the seats that person and partner leave free, a best response's own teammate first. Nobody with two players,

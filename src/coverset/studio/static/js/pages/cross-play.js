@@ -54,6 +54,33 @@ function panel(run, scale) {
       if (mine === visit) refill(watching, describe(run, i, j), h("p", { class: "problem", role: "alert" }, error.message));
     }
   }
+  // What probes found: the teammate that the set serves worst, with the best member and with its own best response.
+  async function watchProbe(probe, number, title) {
+    chosen = null;
+    draw();
+    const mine = ++visit;
+    viewer?.stop();
+    const heading = h("div", { class: "description" }, h("h3", {}, title), probe.teammate && h("p", {}, h("b", {}, "The teammate"), ` in this play: ${probe.teammate}.`));
+    refill(watching, heading, h("p", { class: "quiet", role: "status" }, "Loading the policies. The first time takes a few seconds."));
+    try {
+      const played = await api.watch(run.id, number, 1, newSeed(), probe.name);
+      if (mine !== visit) return;
+      const others = otherSeats(played.board, 0);
+      const view = { names: ["Best response", ...others.map(() => "Teammate found")], letters: ["B", ...others.map(() => "T")], hidden: [] };
+      viewer = createViewer(played, view, { label: title, onrestart: () => watchProbe(probe, number, title) });
+      refill(watching, heading, viewer.element);
+      viewer.play();
+      announce(`${title} play.`);
+    } catch (error) {
+      if (mine === visit) refill(watching, heading, h("p", { class: "problem", role: "alert" }, error.message));
+    }
+  }
+  const ways = (probe) => [
+    probe.served_by && [probe.served_by, `Best response ${probe.served_by} with the teammate found`, "Watch the best member of the set with it"],
+    [0, "The teammate found with its own best response", "Watch it with its own best response"],
+  ].filter(Boolean);
+  element.append(...(run.watchable ? run.probes ?? [] : []).map((probe) => h("p", { class: "links" }, `${probe.name}: ${probe.sentence ?? ""} `,
+    ways(probe).map(([number, title, text]) => h("button", { type: "button", onclick: () => watchProbe(probe, number, title) }, text)))));
   draw();
   return { element, stop: () => { visit += 1; viewer?.stop(); } };
 }

@@ -73,6 +73,8 @@ export function show(main, fields) {
     const links = [["cross-play", "Watch pairs"], ["coverage", "See coverage"], ["play", "Play"]];
     refill(place,
       h("p", { class: "lead" }, `${runName(run)}: ${STATES[run.state]}. ${kinds(run)}${run.message ?? ""}`),
+      run.advice && h("p", { class: "hint" }, run.advice),
+      (run.probes ?? []).map((probe) => h("p", {}, `${probe.name}: ${probe.sentence ?? ""}`)),
       run.state !== "damaged" && h("p", { class: "links" }, links.map(([page, text]) => h("a", { href: address(page, { run: id }), "data-key": page }, text))),
       run.state !== "damaged" && charts(run));
   }, (error) => refill(place, h("p", { class: "problem" }, error.message)));
