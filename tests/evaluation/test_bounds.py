@@ -41,9 +41,7 @@ def random_problem(seed: int, arms: int = 3, partners: int = 3, outcomes: int = 
     rewards = chance.normal(size=(arms, outcomes))
     likelihood = chance.dirichlet(np.ones(outcomes), size=(arms, partners))
     likelihood[0] = likelihood[0, 0]  # an arm that says nothing about the partner
-    return TrialProblem(
-        chance.dirichlet(np.ones(partners)), likelihood, np.einsum("apo,ao->ap", likelihood, rewards)
-    )
+    return TrialProblem(chance.dirichlet(np.ones(partners)), likelihood, np.einsum("apo,ao->ap", likelihood, rewards))
 
 
 def play(problem: TrialProblem, trials: int, episodes: int) -> PlayedEpisodes:
@@ -72,7 +70,7 @@ def test_partners_who_answer_alike_are_never_told_apart() -> None:
 
 
 def test_it_pays_to_look_where_looking_costs() -> None:
-    """A third arm earns nothing and tells all: worth it from four episodes on, when 3 / 4 exceeds the 1 / 2 of a guess."""
+    """A third arm earns nothing and tells all: worth it with four episodes, as 3 / 4 exceeds the 1 / 2 of a guess."""
     outcomes = np.array([[[1.0, 0.0]] * 2, [[1.0, 0.0]] * 2, np.eye(2)])
     problem = TrialProblem(EVEN, outcomes, np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]))
     assert [solve_exactly(problem, t) for t in (1, 2, 4)] == pytest.approx([0.5, 0.5, 0.75])

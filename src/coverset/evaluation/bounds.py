@@ -45,7 +45,7 @@ class PlayedEpisodes(NamedTuple):
     returns: Float[np.ndarray, "A N n T"]
 
 
-class Estimate(NamedTuple):
+class TrialMean(NamedTuple):
     """A mean over trials."""
 
     mean: float
@@ -127,29 +127,32 @@ def _find_successors(counts: Int[np.ndarray, "states kinds"]) -> Int[np.ndarray,
     return np.where(keys[order][found] == wanted, order[found], 0)
 
 
-def play_look_ahead(problem: TrialProblem, played: PlayedEpisodes) -> Estimate:
+def play_look_ahead(problem: TrialProblem, played: PlayedEpisodes) -> TrialMean:
     """What an agent has earned, per episode, that looks one episode ahead by `problem`, with each of the N partners.
 
     With n episodes left, this one included, it chooses
 
         argmax_a  sum_p b_p R[a, p] + (n - 1) sum_o max_k sum_p b_p P(o | a, p) R[k, p]
 
-    and learns from what it saw by Bayes' rule. All that it earns was really played, in episodes that `problem` was not
-    estimated from: a lower bound on the value, up to the standard error. Outcomes that `problem` lacks teach nothing.
+    and learns from what it saw by Bayes' rule. All of this was really played, in episodes that `problem` was not
+    estimated from: a lower bound on the value, up to the standard error. An episode counts as the mean of all that were
+    played with its arm and partner, which varies less. Outcomes that `problem` lacks teach nothing.
     """
     _, partners, trials, episodes = played.returns.shape
+    means = played.returns.mean(axis=(2, 3))
     partner, trial = (grid.reshape(-1) for grid in np.indices((partners, trials)))
     likelihood = np.concatenate([problem.outcomes, np.ones((*problem.returns.shape, 1))], axis=2)
     seen_as = np.where(played.outcomes < problem.outcomes.shape[2], played.outcomes, problem.outcomes.shape[2])
     beliefs, earned = np.tile(problem.prior, (len(partner), 1)), np.zeros((len(partner), episodes))
     for t in range(episodes):
         arm = _look_ahead(problem, beliefs, episodes - 1 - t)
-        earned[:, t] = played.returns[arm, partner, trial, t]
-        beliefs = beliefs * likelihood[arm, :, seen_as[arm, partner, trial, t]]
+        earned[:, t] = means[arm, partner]
+        evidence = likelihood[arm, :, seen_as[arm, partner, trial, t]]
+        beliefs = beliefs * np.where(evidence.sum(axis=1, keepdims=True) > 0, evidence, 1.0)
         beliefs /= beliefs.sum(axis=1, keepdims=True)
     by_trial = earned.mean(axis=1).reshape(partners, trials)
     error = np.sqrt(np.sum((problem.prior * by_trial.std(axis=1, ddof=1)) ** 2 / trials)) if trials > 1 else np.nan
-    return Estimate(float(problem.prior @ by_trial.mean(axis=1)), float(error))
+    return TrialMean(float(problem.prior @ by_trial.mean(axis=1)), float(error))
 
 
 def _look_ahead(problem: TrialProblem, beliefs: Float[np.ndarray, "n N"], left: int) -> Int[np.ndarray, "n"]:
@@ -186,7 +189,7 @@ def bound_by_free_information(
     times: tuple[int, ...],
     episodes: int,
     trials: int,
-) -> Estimate:
+) -> TrialMean:
     """An upper bound: after each episode the agent is told what its partner drew in it, whatever it played itself.
 
     The information does not depend on the agent, so that it is best to play for each episode alone: the bound is the
@@ -212,7 +215,7 @@ def bound_by_free_information(
     lasting = np.diff([-1, *times])  # episodes for which each of the times stands
     by_trial = found @ lasting / episodes
     error = np.sqrt(np.sum((prior * by_trial.std(axis=1, ddof=1)) ** 2 / trials)) if trials > 1 else np.nan
-    return Estimate(float(prior @ by_trial.mean(axis=1)), float(error))
+    return TrialMean(float(prior @ by_trial.mean(axis=1)), float(error))
 
 
 def number_outcomes(

@@ -8,7 +8,7 @@ import numpy as np
 Record = Mapping[str, Any]
 
 
-class Interval(NamedTuple):
+class BoundRange(NamedTuple):
     """A bound, averaged over seeds."""
 
     at_least: float
@@ -25,8 +25,8 @@ class Scale(NamedTuple):
     """What an agent's mean return stands between; None where it is not known for all seeds."""
 
     chance: float
-    covering: Interval | None
-    bayes: Interval | None
+    covering: BoundRange | None
+    bayes: BoundRange | None
     oracle: float | None
     covering_fraction: float | None
 
@@ -45,12 +45,12 @@ def average_bounds(records: Sequence[Record]) -> Scale | None:
     )
 
 
-def _average(found: Sequence[Record | None]) -> Interval | None:
+def _average(found: Sequence[Record | None]) -> BoundRange | None:
     known = [one for one in found if one is not None]
     if len(known) < len(found):
         return None
     lower, upper = (_mean([one[name] for one in known]) for name in ("at_least", "at_most"))
-    return None if lower is None else Interval(lower, upper, all(one["exact"] for one in known))
+    return None if lower is None else BoundRange(lower, upper, all(one["exact"] for one in known))
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -42,7 +42,7 @@ from coverset.policy import Policy
 from coverset.runs.storage import round_floats
 from coverset.types import Percept, PRNGKey
 
-TRIALS = 48
+TRIALS = 24
 """Trials of every arm with every partner from which a model is estimated, and as many on which it is played."""
 CHANCE_TRIALS = 16
 FREE_TRIALS = 16
@@ -188,7 +188,7 @@ def bound_bayes(
     lower = [] if covering is None else [covering]
     arms = {str(number): oracle.policy for number, oracle in enumerate(oracles) if oracle.policy is not None}
     if arms and len(group_alike(arms)) == 1:
-        lower.append(_look_ahead(key, environment, stack([*arms.values()]), partners, seat, episodes)[0])
+        lower.append(_look_ahead(key, environment, _stack_different(arms), partners, seat, episodes)[0])
     upper = [] if values is None else [float(values.mean())]
     if draws is not None:
         mixed = draws.probabilities
@@ -216,6 +216,20 @@ def one_step_problem(
     joint = np.einsum("au,upo->apuo", chosen, seen)
     returns = chosen @ rewards @ draws.probabilities.T
     return TrialProblem(prior, joint.reshape(*joint.shape[:2], -1), returns)
+
+
+def _stack_different(policies: Mapping[str, Policy]) -> Policy:
+    """Policies of one kind, each once."""
+    different: list[Policy] = []
+    for policy in policies.values():
+        if not any(_same_arrays(policy, other) for other in different):
+            different.append(policy)
+    return stack(different)
+
+
+def _same_arrays(one: Policy, other: Policy) -> bool:
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all(np.array_equal(a, b) for a, b in pairs)
 
 
 def _action_probabilities(environment: Environment, library: Policy) -> Float[np.ndarray, "A actions"] | None:

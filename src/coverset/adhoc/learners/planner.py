@@ -154,7 +154,7 @@ class PlannerPolicy(Policy):
         by_return = jnp.log(self.forecast[memory.using, :, jnp.searchsorted(self.edges, memory.returns)])
         judged = (memory.known < 0.0) & ~memory.changed
         log_likelihood = jnp.where(judged, by_return, memory.log_likelihood)
-        evidence = jax.nn.logsumexp(jnp.log(self.particles) + log_likelihood, axis=-1)
+        evidence = jax.nn.logsumexp(jnp.log(self.particles) + log_likelihood[None], axis=-1)
         record = note_episode(memory.record, self._limits(), memory.using, memory.returns, memory.suggested)
         return memory._replace(
             log_weights=jnp.where(
@@ -185,7 +185,7 @@ class PlannerPolicy(Policy):
         weights = jax.nn.softmax(memory.log_weights)
         values = self.particles @ self.means.T  # R[i, w], [P, K]
         outcomes = jnp.einsum("pj,ijo->iop", self.particles, self.forecast)  # P(o | i, w)
-        after = jnp.max(outcomes @ (weights[:, None] * values), axis=-1).sum(axis=-1)
+        after = jnp.max(jnp.einsum("iop,pk->iok", outcomes, weights[:, None] * values), axis=-1).sum(axis=-1)
         left = jnp.maximum(self.episodes - 1.0 - memory.record.episodes, 0.0)
         return weights @ values + left * after
 
