@@ -6,13 +6,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import toy_run
 from coverset.adhoc.learner import AdHocPolicy, agent_spec
-from coverset.adhoc.learners.plastic import Plastic, PlasticPolicy
+from coverset.adhoc.learners.plastic import Plastic
 from coverset.adhoc.registry import make_learner
 from coverset.adhoc.saved import save_agent
 from coverset.envs.matrix import MatrixGame
@@ -53,9 +54,10 @@ def make_study(root: Path) -> None:
         learner = make_learner(name, {})
         spec = agent_spec(learner, MatrixGame(), settings, 0)
         save_agent(seed / name / "agent.safetensors", AdHocPolicy(actor, learner, spec), learner, spec, about)
-    plastic = Plastic(bins=4)
+    plastic = Plastic(bins=4, table_size=8)
     spec = agent_spec(plastic, MatrixGame(), settings, 0, Population(library, library))
-    policy = PlasticPolicy(library, jnp.arange(3.0), jnp.zeros((2, 2, 4)))
+    policy = plastic.build_policy(jax.random.key(0), spec)
+    policy = eqx.tree_at(lambda p: p.library, policy, library)
     save_agent(agent / "agent.safetensors", policy, plastic, spec, about)
     episode = {"actions": [[0, 1], [2, 2]], "rewards": [0.0, 6.0], "return": 6.0, "oracle": 10.0}
     recording = {"format": "coverset recording 2", **about, "env_version": 1, "partner": {"name": "H1"}}

@@ -147,7 +147,9 @@ def test_heuristics_are_met_by_their_names_and_with_their_oracles(matrix: Path, 
 
 def test_an_unknown_learner_is_told_the_known(matrix: Path, capsys) -> None:
     sentence = refusal(capsys, "evaluate", matrix, "--learner", "rl3")
-    assert "learner must be rl2, feedforward, plastic or module:Class, got 'rl3'. Did you mean 'rl2'?" in sentence
+    assert (
+        "learner must be rl2, feedforward, plastic, planner or module:Class, got 'rl3'. Did you mean 'rl2'?" in sentence
+    )
     assert f"coverset train {matrix} --learner plastic" in refusal(capsys, "evaluate", matrix, "--learner", "plastic")
 
 

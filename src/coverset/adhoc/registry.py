@@ -17,11 +17,12 @@ LEARNERS = {
     "rl2": "coverset.adhoc.learners.rl2:RL2",
     "feedforward": "coverset.adhoc.learners.feedforward:Feedforward",
     "plastic": "coverset.adhoc.learners.plastic:Plastic",
+    "planner": "coverset.adhoc.learners.planner:Planner",
 }
 AGENT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 NOT_AGENTS = ("checkpoints", "figures", "recordings", "report")
 """Other directories of runs."""
-TITLES = {"rl2": "RL²", "feedforward": "feed-forward", "plastic": "PLASTIC-Policy"}
+TITLES = {"rl2": "RL²", "feedforward": "feed-forward", "plastic": "PLASTIC-Policy", "planner": "belief planner"}
 """What reports call them; any other learner is called by its name."""
 
 

@@ -32,7 +32,7 @@ class Evaluate(TrustOptions):
     agents: tuple[str, ...] = ()
     """Names of agents (default: all that are finished)."""
     learner: str | None = None
-    """Only agents of this learner: rl2, feedforward, plastic, an installed one, or module:Class."""
+    """Only agents of this learner: rl2, feedforward, plastic, planner, an installed one, or module:Class."""
     seeds: tuple[str, ...] = ()
     """Seeds of the run (default: all)."""
     partners: tuple[str, ...] = ()
@@ -45,6 +45,9 @@ class Evaluate(TrustOptions):
     """Whether to play with teams of different partners too, in games of three or more players."""
     rotate_seats: bool = False
     """Whether agents take another seat in each trial, in games whose seats are alike."""
+    bounds: bool | None = None
+    """Whether to compute what is possible with the partners: covering bound and Bayes bound (default: unless --trials
+    is given)."""
     details: bool = False
     """Also print the partners of every agent, where there are several, and the results of every seed."""
     json: bool = False
@@ -70,6 +73,7 @@ def main(arguments: list[str]) -> int:
             episodes=command.episodes,
             mixed_teams=command.mixed_teams,
             rotate_seats=command.rotate_seats,
+            bounds=command.bounds,
             reporter=progress,
         )
     if command.json:

@@ -5,6 +5,7 @@ from typing import Any
 
 from coverset.cli.shared import print_text
 from coverset.cli.tables import print_rows
+from coverset.evaluation.bounds_wording import describe_bounds
 from coverset.evaluation.seed_averages import PartnerAverage, average_over_seeds, describe_spread
 from coverset.evaluation.statistics import paired_difference
 
@@ -41,6 +42,9 @@ def show_evaluation(records: Sequence[Record], *, details: bool = False) -> None
         print("ref.: the most that best responses of the partner's own seed earn with it.")
     if listed:
         _explain_partners(first)
+    for agent, found in by_agent.items():
+        if (sentence := describe_bounds(found)) is not None:
+            print_text(f"{agent}: {sentence}")
     if unit := first.get("return_unit"):
         mean = sum(record["mean_return"] for record in records) / len(records) / unit["size"]
         print(f"The mean return is {mean:.3g} {unit['name']}.")

@@ -49,7 +49,7 @@ class Reproduce:
     methods: tuple[str, ...] = ("lbrdiv", "brdiv", "lipo")
     """Methods of teammate generation."""
     learners: tuple[str, ...] = ("rl2",)
-    """Learners of the ad hoc agents: rl2, feedforward, plastic, an installed one, or module:Class."""
+    """Learners of the ad hoc agents: rl2, feedforward, plastic, planner, an installed one, or module:Class."""
     preset: str = "fast"
     """Where the settings come from: fast or paper."""
     seeds: tuple[str, ...] = ("0", "1", "2", "3")

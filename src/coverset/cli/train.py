@@ -36,8 +36,8 @@ class Train(TrustOptions):
     """Directory of a generation run: it holds seed-0, seed-1, ..."""
     settings: Annotated[TrainSettings, tyro.conf.arg(name="")]
     learner: str = "rl2"
-    """Learner: rl2, feedforward (no memory), plastic (best responses and a belief), an installed one, or module:Class;
-    its own settings are listed last."""
+    """Learner: rl2, feedforward (no memory), plastic and planner (best responses and a belief), an installed one, or
+    module:Class; its own settings are listed last."""
     name: str | None = None
     """Name of the agents and of their directories (default: the learner's)."""
     preset: str = "fast"

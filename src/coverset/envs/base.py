@@ -7,7 +7,7 @@ reset with `autoreset`, so the final observation is never lost.
 
 import abc
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num
 
 from coverset.envs.drawing import Board, Scene
-from coverset.envs.oracle import Oracle
+from coverset.envs.oracle import Oracle, PartnerDraws
 from coverset.policy import Policy
 from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, PyTree, Symmetry, Trajectory
 
@@ -168,6 +168,11 @@ class Environment(abc.ABC):
     def best_response(self, partner: Policy, seat: int) -> Oracle | None:
         """The best expected return of an agent in `seat` that knows its `partner`; None if it is unknown."""
         del partner, seat
+        return None
+
+    def partner_draws(self, partners: Sequence[Policy], seat: int) -> PartnerDraws | None:
+        """What these partners of an agent in `seat` draw in an episode; None where that is not known."""
+        del partners, seat
         return None
 
     def board(self) -> Board | None:

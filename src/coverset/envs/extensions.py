@@ -7,6 +7,7 @@ An environment provides them by overriding methods of `Environment`, without reg
 | `heuristics()`              | none    | `evaluate`, `train --partners`, `crossplay`, the studio |
 | `describe_heuristics()`     | none    | the studio, in the list of partners                     |
 | `best_response(partner, seat)` | None | `oracle_fraction` of `evaluate`, scores in the studio   |
+| `partner_draws(partners, seat)` | None | exact or tighter `bounds` of `evaluate`               |
 | `board()`, `scene(state, seat)` | None | the studio, which otherwise shows `render` as text     |
 
 For a third-party environment, such as one behind an adapter, a package registers functions by class:
@@ -20,14 +21,14 @@ distributions are imported, once, before the first lookup; run files never name 
 """
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Concatenate, Generic, ParamSpec, TypeVar
 
 from coverset.checks import describe_exception
 from coverset.envs.base import Environment, scene_for, takes_seat
 from coverset.envs.drawing import Board, Scene
-from coverset.envs.oracle import Oracle
+from coverset.envs.oracle import Oracle, PartnerDraws
 from coverset.envs.seats import check_ego_seat
 from coverset.policy import Policy
 from coverset.types import PyTree
@@ -94,6 +95,12 @@ def describe_heuristics(environment: Environment) -> Mapping[str, str]:
 def best_response(environment: Environment, partner: Policy, seat: int = 0) -> Oracle | None:
     """The best expected return of an agent in `seat` that knows its `partner`; None if it is unknown."""
     return environment.best_response(partner, seat)
+
+
+@Extension
+def partner_draws(environment: Environment, partners: Sequence[Policy], seat: int = 0) -> PartnerDraws | None:
+    """What these partners of an agent in `seat` draw at the start of an episode; None where that is not known."""
+    return environment.partner_draws(partners, seat)
 
 
 @Extension

@@ -4,6 +4,7 @@ The oracle agent knows its partner's policy from the first step, but observes no
 partner's hidden position nor its random draws. The gap between the two includes the cost of identifying the partner.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,6 +25,22 @@ class Oracle:
     """The best return of an agent that also sees the partner's position and draws; a bound where `value` is one."""
     policy: Policy | None = field(default=None, compare=False, repr=False)
     """A policy that attains `value`, if one was computed."""
+
+
+@dataclass(frozen=True)
+class PartnerDraws:
+    """What partners draw at the start of an episode, where that determines all that they do in it.
+
+    What an agent sees of an episode must depend on its partner through the draw alone. Bounds on trials with a partner
+    that is one of several (`evaluation.bounds`) are computed from it.
+    """
+
+    probabilities: Float[np.ndarray, "N H"]
+    """Of each draw, by partner."""
+    best_value: Callable[[Float[np.ndarray, "H"]], float]
+    """The best return of an episode, for an agent that knows no more than the probabilities of the draws."""
+    rewards: Float[np.ndarray, "actions H"] | None = None
+    """In a game of one step, all that an agent sees: the reward of each of its actions."""
 
 
 def to_double_precision(probabilities: Float[Array, "n"]) -> Float[np.ndarray, "n"]:

@@ -141,7 +141,7 @@ def train(
 
     Args:
       directory: what `generate` has written.
-      learner: `rl2`, `feedforward` (no memory), `plastic` (a library of best responses and a belief; no training),
+      learner: `rl2`, `feedforward` (no memory), `plastic` and `planner` (best responses and a belief; no training),
         `module:Class`, or a `Learner` itself.
       name: name of the agents, so that several of one learner can stand side by side; the learner's if not given.
       preset: `fast` or `paper`, where the settings come from.

@@ -131,8 +131,13 @@ def draw_intervals(ax: Axes, entries: Sequence[tuple[str, list[float], str]], la
     """Draw one row for every entry: a title, the values of its seeds, a colour."""
     for row, (_, values, colour) in enumerate(entries):
         _draw_interval(ax, row, values, colour)
-    ax.set_yticks(range(len(entries)), [title for title, _, _ in entries])
-    ax.set_ylim(len(entries) - 0.45, -0.55)
+    frame_rows(ax, [title for title, _, _ in entries], label)
+
+
+def frame_rows(ax: Axes, titles: Sequence[str], label: str) -> None:
+    """Name the rows of a figure, from the top, and its horizontal axis."""
+    ax.set_yticks(range(len(titles)), titles)
+    ax.set_ylim(len(titles) - 0.45, -0.55)
     ax.set_xlabel(label)
     ax.grid(axis="x", color=MUTED, alpha=0.25, linewidth=0.6)
     ax.tick_params(axis="y", length=0)

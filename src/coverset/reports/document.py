@@ -12,6 +12,7 @@ from coverset.reports import agent_tables
 from coverset.reports.agent_groups import AgentGroup, learner_title
 from coverset.reports.agent_sections import adaptation_section, partner_section, robustness_section
 from coverset.reports.blocks import Block, BulletList, HtmlTable, Paragraph, Picture, Section, pictures_of, tables_of
+from coverset.reports.bounds_section import bounds_section
 from coverset.reports.chapters import Chapter, MethodRuns
 from coverset.reports.findings import describe_findings, describe_unfinished
 from coverset.reports.paper_figure import paper_picture
@@ -35,6 +36,7 @@ MOST_POPULATIONS = 20_000
 """Largest number of populations to compare for Appendix B, which takes about a second."""
 SECTIONS = (
     robustness_section,
+    bounds_section,
     adaptation_section,
     partner_section,
     coverage_section,

@@ -206,6 +206,22 @@ def check_evaluation(content: Content) -> None:
         check_type("seat_returns", team.get("seat_returns"), tuple[float, ...] | None)
     if not content["curve"]:
         raise ValueError("curve must contain at least one episode.")
+    _check_bounds(content)
+
+
+def _check_bounds(content: Content) -> None:
+    """Raise ValueError unless bounds, where an evaluation has them, are complete."""
+    check_type("covering_fraction", content.get("covering_fraction"), Number)
+    if (bounds := content.get("bounds")) is None:
+        return
+    if not isinstance(bounds, Mapping):
+        raise ValueError("bounds must be a JSON object.")
+    _require(bounds, chance=float, oracle=Number)
+    for name in ("covering", "bayes"):
+        if not isinstance(bound := bounds.get(name), Mapping | None):
+            raise ValueError(f"{name} must be a JSON object.")
+        if bound is not None:
+            _require(bound, at_least=float, at_most=Number, exact=bool)
 
 
 def check_certificate(content: Content) -> None:

@@ -5,7 +5,7 @@ Differs from the paper: tables may have an axis for each of three or more player
 """
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from coverset.checks import check_at_least
 from coverset.envs.base import OMIT_DEFAULT, Environment, time_limit
 from coverset.envs.drawing import Board, Scene
 from coverset.envs.matrix.payoffs import check_payoffs, shape_of
-from coverset.envs.oracle import Oracle
+from coverset.envs.oracle import Oracle, PartnerDraws
 from coverset.policy import Policy
 from coverset.types import Actions, Observations, Outcome, PRNGKey, Symmetry
 
@@ -162,6 +162,13 @@ class MatrixGame(Environment):
         from coverset.envs.matrix.oracle import solve
 
         return solve(self, partner, seat) if isinstance(partner, MixedAction) else None
+
+    def partner_draws(self, partners: Sequence[Policy], seat: int) -> PartnerDraws | None:
+        from coverset.envs.matrix.heuristics import MixedAction
+        from coverset.envs.matrix.oracle import list_draws
+
+        known = [partner for partner in partners if isinstance(partner, MixedAction)]
+        return list_draws(self, known, seat) if len(known) == len(partners) else None
 
     def board(self) -> Board:
         from coverset.envs.matrix.board import draw_board

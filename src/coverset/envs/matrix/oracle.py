@@ -4,13 +4,15 @@ A heuristic draws each round independently and observes nothing, so earlier roun
 is best in every round.
 """
 
+from collections.abc import Sequence
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from coverset.envs.matrix.dynamics import MatrixGame
 from coverset.envs.matrix.heuristics import MixedAction
-from coverset.envs.oracle import Oracle, to_double_precision
+from coverset.envs.oracle import Oracle, PartnerDraws, to_double_precision
 
 
 def solve(environment: MatrixGame, partner: MixedAction, seat: int) -> Oracle:
@@ -42,6 +44,16 @@ def solve(environment: MatrixGame, partner: MixedAction, seat: int) -> Oracle:
         full_information=float(environment.horizon * informed),
         policy=MixedAction(jnp.eye(len(payoffs), dtype=jnp.float32)[best]),
     )
+
+
+def list_draws(environment: MatrixGame, partners: Sequence[MixedAction], seat: int) -> PartnerDraws | None:
+    """The partners' actions in a game of two players and one round; None in others."""
+    payoffs = _payoffs_of(environment, seat)
+    if environment.horizon > 1 or payoffs.ndim > 2:
+        return None
+    mixes = np.stack([to_double_precision(partner.probabilities) for partner in partners])
+    payoffs = payoffs[:, : mixes.shape[1]]
+    return PartnerDraws(mixes, lambda mix: float((payoffs @ mix).max()), payoffs)
 
 
 def _payoffs_of(environment: MatrixGame, seat: int) -> Float[np.ndarray, "..."]:

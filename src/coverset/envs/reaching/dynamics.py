@@ -9,7 +9,7 @@ smallest payoff of all pairs of seats. With payoffs for the same corner only, al
 
 import functools
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int
 from coverset.checks import check_at_least, check_one_of, check_payoff_table
 from coverset.envs.base import OMIT_DEFAULT, Environment, one_hot_cell, time_limit
 from coverset.envs.drawing import Board, Scene
-from coverset.envs.oracle import Oracle
+from coverset.envs.oracle import Oracle, PartnerDraws
 from coverset.policy import Policy
 from coverset.types import Actions, Flag, Observations, Outcome, PRNGKey, Symmetry
 
@@ -200,6 +200,13 @@ class Reaching(Environment):
         from coverset.envs.reaching.oracle import solve
 
         return solve(self, partner, seat) if isinstance(partner, CornerWalker) else None
+
+    def partner_draws(self, partners: Sequence[Policy], seat: int) -> PartnerDraws | None:
+        from coverset.envs.reaching.heuristics import CornerWalker
+        from coverset.envs.reaching.oracle import list_draws
+
+        known = [partner for partner in partners if isinstance(partner, CornerWalker)]
+        return list_draws(self, known, seat) if len(known) == len(partners) else None
 
     def board(self) -> Board:
         from coverset.envs.reaching.board import draw_board

@@ -13,7 +13,7 @@ is therefore a single partner whose *target* is the combination of its members' 
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias, final
 
 import equinox as eqx
@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from coverset.envs.oracle import Oracle, to_double_precision
+from coverset.envs.oracle import Oracle, PartnerDraws, to_double_precision
 from coverset.envs.reaching.dynamics import MOVES, Reaching
 from coverset.envs.reaching.heuristics import ANY, CornerWalker
 from coverset.policy import Policy
@@ -93,6 +93,26 @@ def solve(environment: Reaching, partner: CornerWalker, seat: int) -> Oracle | N
     paths = _group_by_path(environment, starts, walker)
     value = _solve_observed(environment, payoffs, *_combine_members(walker, paths, members))
     return Oracle(value, exact=True, full_information=full_information)
+
+
+def list_draws(environment: Reaching, partners: Sequence[CornerWalker], seat: int) -> PartnerDraws | None:
+    """The starts and corners of walkers whom the agent does not see, in games of two players; None in others."""
+    if environment.players > 2 or environment.sees_teammate:
+        return None
+    payoffs, corners = _tabulate_payoffs(environment, seat), np.asarray(environment.corners())
+    everywhere = _list_starts(environment)
+    targets = np.tile(np.arange(len(corners)), len(everywhere))
+    arrivals = np.abs(everywhere[:, None] - corners).sum(axis=-1).reshape(-1)
+    probabilities = np.zeros((len(partners), len(targets)))
+    for row, partner in zip(probabilities, partners, strict=True):
+        starts, walker = _list_hypotheses(environment, partner)
+        place = np.searchsorted(_number_cells(environment, everywhere), _number_cells(environment, starts))
+        row[len(corners) * place + walker.targets] = walker.probabilities
+
+    def best_value(drawn: Float[np.ndarray, "H"]) -> float:
+        return _solve_unobserved(environment, payoffs, Hypotheses(targets, drawn, arrivals))[0]
+
+    return PartnerDraws(probabilities, best_value)
 
 
 def _tabulate_payoffs(environment: Reaching, seat: int) -> Float[np.ndarray, "4 targets"]:

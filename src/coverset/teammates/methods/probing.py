@@ -33,7 +33,7 @@ class Probing(Growing):
 
     def population(self, state: Growth, trained: Population) -> Population:
         """The probes' pairs: what a probe has found is no part of the set."""
-        members = state.rivals.shape[0]
+        members = state.rivals.shape[0] - self.probes
         return Population(jax.tree.map(lambda x: x[members:], trained.best_responses), trained.teammates)
 
 
