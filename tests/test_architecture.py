@@ -64,6 +64,10 @@ METHOD_TOOLS = (
     *("teammates.ego_grid", "teammates.methods", "learning.losses"),
     *("envs.base", "envs.seats", "envs.relabelled", "policy"),
 )
+LEARNER_TOOLS = tuple(
+    f"adhoc.{part}"
+    for part in ("learner", "ppo", "pool", "recurrent", "latent", "gaussian", "mixtures", "partner_losses", "perturbed")
+)
 MAY_IMPORT = {
     **{
         f"coverset.solver.{part}": ("types", "checks", "solver")
@@ -81,7 +85,15 @@ MAY_IMPORT = {
     "coverset.teammates.method": ("types", "checks", "settings", "learning.constraints", "teammates.pair_grid"),
     "coverset.teammates.methods": ("types", "checks", "evaluation", "policies", *METHOD_TOOLS),
     "coverset.adhoc.registry": ("adhoc.learner", "extending", "runs", "settings"),
-    "coverset.adhoc.learners": ("types", "checks", "adhoc.learner", "adhoc.ppo", "evaluation", "policies", "policy"),
+    "coverset.adhoc.learners": (
+        "types",
+        "checks",
+        "evaluation",
+        "policies",
+        "policy",
+        "learning.losses",
+        *LEARNER_TOOLS,
+    ),
 }
 """Packages that keep to less than all that stands above them."""
 
