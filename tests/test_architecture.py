@@ -65,6 +65,10 @@ METHOD_TOOLS = (
     *("envs.base", "envs.seats", "envs.relabelled", "policy"),
 )
 BELIEFS = ("adhoc.evidence", "adhoc.library", "adhoc.safeguard")
+LEARNER_TOOLS = tuple(
+    f"adhoc.{part}"
+    for part in ("learner", "ppo", "pool", "recurrent", "latent", "gaussian", "mixtures", "partner_losses", "perturbed")
+)
 MAY_IMPORT = {
     **{
         f"coverset.solver.{part}": ("types", "checks", "solver")
@@ -85,12 +89,12 @@ MAY_IMPORT = {
     "coverset.adhoc.learners": (
         "types",
         "checks",
-        "adhoc.learner",
-        "adhoc.ppo",
-        *BELIEFS,
         "evaluation",
         "policies",
         "policy",
+        "learning.losses",
+        *LEARNER_TOOLS,
+        *BELIEFS,
     ),
 }
 """Packages that keep to less than all that stands above them."""

@@ -20,6 +20,7 @@ from coverset.envs import registry
 from coverset.envs.base import Environment
 from coverset.envs.seats import check_ego_seat, sides
 from coverset.exported.file import ExportedPolicy, load_saved
+from coverset.policies.actor import ActorPolicy
 from coverset.policies.compatibility import policy_shape
 from coverset.policies.population import Population, load_population
 from coverset.policies.stacked import count_members, stack, take_member
@@ -136,7 +137,15 @@ def find_partners(run: GenerationRun, names: Sequence[str], *, seat: int) -> Par
     """The pool that `names` describe, for partners in `seat` of the run's environment."""
     if not names:
         raise ValueError("partners must name at least one partner, got none.")
-    return PartnerPool(tuple(find_partner(run, name, seat=seat) for name in names))
+    kinds = tuple(find_partner(run, name, seat=seat) for name in names)
+    return PartnerPool(kinds, tuple(_best_responses(run, name, seat=seat) for name in names))
+
+
+def _best_responses(run: GenerationRun, name: str, *, seat: int) -> ActorPolicy | None:
+    """The best responses to partners of this name, where the run has one for each and they fit the agent's seat."""
+    fits = seat != 0 or run.environment.seats_alike
+    matched = count_members(run.population.best_responses) == count_members(run.population.teammates)
+    return run.population.best_responses if name == "teammates" and fits and matched else None
 
 
 def find_partner(run: GenerationRun, name: str, *, seat: int) -> Policy:

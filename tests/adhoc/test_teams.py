@@ -77,7 +77,7 @@ def test_partners_play_the_seats_that_the_rows_say() -> None:
     pool, game = PartnerPool((stack([always(action) for action in range(3)]),)), digits()
     trainer = AgentTrainer.create(game, SETTINGS, RL2())
     state = trainer.init(jax.random.key(0), pool)
-    steps, _, (episodes, _) = eqx.filter_jit(trainer.collect)(jax.random.key(1), state, pool)
+    steps, _, tally = eqx.filter_jit(trainer.collect)(jax.random.key(1), state, pool)
     for t, p, e in np.ndindex(3, 3, 8):
         second = p if e < 4 else (p + e + 1) % 3
         np.testing.assert_array_equal(steps.partner_actions[t, p, e], [p, second])
@@ -85,7 +85,7 @@ def test_partners_play_the_seats_that_the_rows_say() -> None:
         assert float(steps.reward[t, p, e]) == paid
     mixed = {(p, (p + e + 1) % 3) for p in range(3) for e in range(4, 8)}
     assert len(mixed) == 9
-    assert episodes.sum() == 3 * 3 * 4, "episodes with mixed teams are not reported as a partner's"
+    assert tally.episodes.sum() == 3 * 3 * 4, "episodes with mixed teams are not reported as a partner's"
 
 
 def test_memories_of_mixed_teams_follow_the_partner_and_the_seat() -> None:

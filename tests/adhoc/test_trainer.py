@@ -131,13 +131,13 @@ def test_extra_heads_learn_and_are_logged():
     partners = pool(env, "H1", "H3")
     state = trainer.init(jax.random.key(0), partners)
     after, metrics = eqx.filter_jit(trainer.update)(state, partners)
-    assert set(metrics.losses) == {"entropy", "critic_loss", "distance"}
+    assert set(metrics.losses) == {"entropy", "critic_loss", "imitation_loss", "distance"}
     assert bool(metrics.finite)
     assert after.networks.heads < state.networks.heads
 
 
 def test_tally_counts_every_episode_by_its_place(collected):
-    _, state, steps, _, (episodes, returns) = collected
+    _, state, steps, _, (episodes, returns, _) = collected
     assert episodes.sum() == steps.reward.size
     np.testing.assert_allclose(returns.sum(), steps.reward.sum(), rtol=1e-5)
     np.testing.assert_array_equal(episodes[0], episodes[1])

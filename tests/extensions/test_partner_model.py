@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from partner_model import PartnerModel
 
 import coverset
 import toy_run
+from coverset.adhoc.learners.rl2 import RL2
 from coverset.cli.main import run as run_command
 from coverset.runs.storage import load_tensors
 from coverset.studio import replays, trials  # noqa: F401  in threads the tests' import hook trips over ast.parse
@@ -44,7 +46,7 @@ def test_its_settings_and_metrics_are_written(run: Path) -> None:
     agent = run / "seed-0" / FOLDER
     config = json.loads((agent / "config.json").read_text())
     assert config["learner"] == LEARNER
-    assert config["learner_settings"] == {"network": "lstm", "prediction_weight": 0.25}
+    assert config["learner_settings"] == {**asdict(RL2()), "prediction_weight": 0.25}
     assert config["settings"]["hidden_sizes"] == [8]
     rows = [json.loads(line) for line in (agent / "metrics.jsonl").read_text().splitlines()]
     assert {*rows[-1]["learner"]} == {"prediction_loss", "prediction_accuracy"}

@@ -51,6 +51,10 @@ class AgentSpec:
     memory_size: int
     fourier_bandwidth: float
     reward_scale: float
+    partner_seats: int = 1
+    """Seats of the game beside the agent's."""
+    num_partners: int = 1
+    """Partners that the agent is trained with: how many rows the pool has before `OnPolicyLearner.num_rows`."""
     best_responses: StackSpec | None = None
     """The population's halves; None unless the learner says `needs_population`."""
     teammates: StackSpec | None = None
@@ -66,6 +70,10 @@ class Learner(abc.ABC):
 
     needs_population: ClassVar[bool] = False
     """Whether the agent is built from the population's networks, so that its specification must describe them."""
+
+    def num_rows(self, num_partners: int) -> int:
+        """How many rows of environments training with so many partners has: one for each, or more."""
+        return num_partners
 
     @abc.abstractmethod
     def build_policy(self, key: PRNGKey, spec: AgentSpec) -> Policy:
@@ -125,6 +133,25 @@ class Decision(NamedTuple):
     memory: PyTree
 
 
+class PartnerView(NamedTuple):
+    """What is known about the partners in training, and not to the agent; leading axes [P, n]."""
+
+    row: Int[Array, "*b"]
+    """The row of the pool: which partner plays, or which leads a mixed team."""
+    observations: Float[Array, "*b e"]
+    """What the partner sees; with an axis of seats before the last where there are several partners."""
+
+
+class EpisodeTally(NamedTuple):
+    """Episodes that ended, by row of the pool and by their place in the trial."""
+
+    episodes: Float[Array, "*u P e"]
+    returns: Float[Array, "*u P e"]
+    """Sum of their returns."""
+    squares: Float[Array, "*u P e"]
+    """Sum of the squares of their returns."""
+
+
 class AgentBatch(NamedTuple):
     """What an optimiser step learns from; axes [T, N], memory [N] as it was before the rollout."""
 
@@ -147,6 +174,15 @@ class AgentBatch(NamedTuple):
     memory: PyTree
     legal: Bool[Array, "T *n a"] | None = None
     """The agent's legal actions, with which `ppo_loss` masks the logits; None where nothing is masked."""
+    row: Int[Array, "T *n"] | None = None
+    """The row of the pool: which partner plays."""
+    rewards: Float[Array, "T *n"] | None = None
+    """The agent's scaled rewards of this step."""
+    hidden: Float[Array, "T *n h"] | None = None
+    """What `OnPolicyLearner.hidden` gave."""
+    answers: Float[Array, "T *n a"] | None = None
+    """With which probabilities the partner's own best response acts where the agent is, zeros if it is not known; None
+    unless the learner `reads_answers`."""
 
     def take(self, chosen: Int[Array, "m"]) -> "AgentBatch":
         """Some of the environments, with their memories."""
@@ -169,6 +205,8 @@ class AgentPace(NamedTuple):
     """The present weight of the entropy."""
     clip: float
     """Clipping range of the probability ratio."""
+    key: PRNGKey | None = None
+    """What a loss with chance in it draws from, another one for every optimiser step."""
 
 
 class OnPolicyLearner(Learner):
@@ -178,6 +216,14 @@ class OnPolicyLearner(Learner):
     `inputs`, and the loss in `losses`. Outputs of the actor beyond the first `num_actions` are free for auxiliary
     losses.
     """
+
+    meets_partners: ClassVar[bool] = True
+    """Whether the first rows of environments are the partners of the pool, one row for each."""
+
+    @property
+    def reads_answers(self) -> bool:
+        """Whether batches tell what the best responses to the partners do."""
+        return False
 
     @abc.abstractmethod
     def init(self, key: PRNGKey, spec: AgentSpec) -> AgentNetworks:
@@ -203,6 +249,35 @@ class OnPolicyLearner(Learner):
         """
         del last_action, spec
         return percept.observation
+
+    def hidden(self, partner: PartnerView, spec: AgentSpec) -> Float[Array, "*b h"] | None:
+        """What only the critic reads, in training alone; nothing, unless a learner says otherwise.
+
+        A learner that returns an array is given it by `step` as the argument `hidden`, and by batches.
+        """
+        del partner, spec
+
+    def init_state(self, key: PRNGKey, spec: AgentSpec) -> PyTree:
+        """What the learner keeps from update to update beside its networks; nothing, unless it says otherwise."""
+        del key, spec
+        return ()
+
+    def partners(self, networks: AgentNetworks, state: PyTree, pool: PartnerPool, spec: AgentSpec) -> PartnerPool:
+        """The partners of the next rollout: those of the pool, unless a learner says otherwise.
+
+        Args:
+          networks: the agent's own, as they are now.
+          state: what `init_state` or `update_state` gave.
+          pool: the partners that the user has named.
+          spec: the agent's specification.
+        """
+        del networks, state, spec
+        return pool
+
+    def update_state(self, key: PRNGKey, state: PyTree, tally: EpisodeTally, spec: AgentSpec) -> PyTree:
+        """The learner's state after a rollout in which these episodes ended."""
+        del key, tally, spec
+        return state
 
     def initial_memory(self, networks: AgentNetworks, *batch: int) -> PyTree:
         """The memory with which a trial starts, with these leading axes."""
@@ -300,7 +375,13 @@ def init_actor_critic(
 
 
 def agent_spec(
-    learner: Learner, environment: Environment, settings: TrainSettings, seat: int, population: Population | None = None
+    learner: Learner,
+    environment: Environment,
+    settings: TrainSettings,
+    seat: int,
+    population: Population | None = None,
+    *,
+    num_partners: int = 1,
 ) -> AgentSpec:
     """The specification of an agent.
 
@@ -310,6 +391,7 @@ def agent_spec(
       settings: sizes of its networks.
       seat: where it sits.
       population: generated teammates and best responses, where the learner needs them.
+      num_partners: how many partners it is trained with.
     """
     halves = {}
     if learner.needs_population and population is not None:
@@ -324,6 +406,8 @@ def agent_spec(
         memory_size=settings.memory_size,
         fourier_bandwidth=float(settings.fourier_bandwidth),
         reward_scale=float(settings.reward_scale),
+        partner_seats=seats.team_side.num_seats,
+        num_partners=num_partners,
         **halves,
     )
 

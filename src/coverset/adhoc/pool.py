@@ -5,9 +5,10 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, Float, Int, Key
 
-from coverset.policies.stacked import count_members
+from coverset.policies.actor import ActorPolicy
+from coverset.policies.stacked import count_members, take_member
 from coverset.policy import Policy
 from coverset.types import Percept, PyTree
 
@@ -20,6 +21,8 @@ class PartnerPool(NamedTuple):
     """
 
     kinds: tuple[Policy, ...]
+    answers: tuple[ActorPolicy | None, ...] = ()
+    """Best responses to the members of each kind, stacked alike; None for a kind, or none at all, if not known."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -47,6 +50,34 @@ class PartnerPool(NamedTuple):
             start += size
         return jnp.concatenate(actions), tuple(remembered)
 
+    def answer_memories(self, per_partner: int) -> tuple[PyTree, ...]:
+        """Memories of the best responses in every environment, by kind."""
+        return tuple(
+            () if answer is None else _broadcast(take_member(answer, 0).initial_memory(), (size, per_partner))
+            for answer, size in zip(self.answers, self.sizes, strict=False)
+        )
+
+    def answer(
+        self, percepts: Percept, memories: tuple[PyTree, ...], num_actions: int
+    ) -> tuple[Float[Array, "P n a"], tuple[PyTree, ...]]:
+        """With which probabilities the best response to each row's partner acts where the agent is, zeros if unknown.
+
+        A best response's memory lasts for an episode and is cleared by itself.
+        """
+        probabilities, remembered, start = [], [], 0
+        for answer, size, memory in zip(self.answers, self.sizes, memories, strict=False):
+            block = jax.tree.map(lambda x, s=start, e=start + size: x[s:e], percepts)
+            if answer is None:
+                probabilities.append(jnp.zeros((*block.first.shape, num_actions)))
+            else:
+                read = eqx.filter_vmap(_answer_in_row, in_axes=(eqx.if_array(0), 0, 0))
+                logits, memory = read(answer, block, memory)
+                probabilities.append(jax.nn.softmax(logits))
+            remembered.append(memory)
+            start += size
+        missing = jnp.zeros((len(self) - start, percepts.first.shape[1], num_actions))
+        return jnp.concatenate([*probabilities, missing]), tuple(remembered)
+
     def renew(self, memories: tuple[PyTree, ...], fresh: Array) -> tuple[PyTree, ...]:
         """Clear the memories of environments [P, n] in which a new trial starts."""
         renewed, start = [], 0
@@ -66,6 +97,10 @@ class PartnerPool(NamedTuple):
 
 def _act_in_row(policy: Policy, keys, percepts: Percept, memories: PyTree) -> tuple[Int[Array, "n"], PyTree]:
     return jax.vmap(policy.act)(keys, percepts, memories)
+
+
+def _answer_in_row(answer: ActorPolicy, percepts: Percept, memories: PyTree) -> tuple[Float[Array, "n a"], PyTree]:
+    return jax.vmap(answer.logits)(percepts, memories)
 
 
 def _broadcast(memory: PyTree, shape: tuple[int, ...]) -> PyTree:

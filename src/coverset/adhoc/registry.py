@@ -18,11 +18,19 @@ LEARNERS = {
     "feedforward": "coverset.adhoc.learners.feedforward:Feedforward",
     "plastic": "coverset.adhoc.learners.plastic:Plastic",
     "planner": "coverset.adhoc.learners.planner:Planner",
+    "liam": "coverset.adhoc.learners.liam:LIAM",
+    "e3t": "coverset.adhoc.learners.e3t:E3T",
+    "upd": "coverset.adhoc.learners.upd:UPD",
+    "gpl": "coverset.adhoc.learners.gpl:GPL",
+    "odits": "coverset.adhoc.learners.odits:ODITS",
+    "meliba": "coverset.adhoc.learners.meliba:MeLIBA",
 }
 AGENT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 NOT_AGENTS = ("checkpoints", "figures", "recordings", "report")
 """Other directories of runs."""
-TITLES = {"rl2": "RL²", "feedforward": "feed-forward", "plastic": "PLASTIC-Policy", "planner": "belief planner"}
+TITLES = {"rl2": "RL²", "feedforward": "feed-forward", "plastic": "PLASTIC-Policy", "planner": "belief planner"} | {
+    name: name.upper() for name in ("liam", "e3t", "upd", "gpl", "odits")
+}
 """What reports call them; any other learner is called by its name."""
 
 

@@ -38,6 +38,8 @@ FORMAT = "coverset agent 3"
 ROLE = "policy"
 SPEC_FIELDS = {name: kind for name, kind in get_type_hints(AgentSpec).items() if name not in Population._fields}
 """Plain fields of a specification, and their types."""
+NEWER_FIELDS = {"partner_seats": 1, "num_partners": 1}
+"""What fields mean where a file of an earlier version does not have them."""
 
 
 def save_agent(path: Path, policy: Policy, learner: Learner, spec: AgentSpec, about: Mapping[str, Any]) -> None:
@@ -98,7 +100,7 @@ def _spec_record(spec: AgentSpec) -> dict[str, Any]:
 
 
 def _read_spec(path: Path, about: Mapping[str, Any], learner: Learner) -> AgentSpec:
-    record = about["spec"]
+    record = NEWER_FIELDS | about["spec"]
     check_fields(path, record, **SPEC_FIELDS)
     plain: dict[str, Any] = {name: tuple(v) if isinstance(v := record[name], list) else v for name in SPEC_FIELDS}
     _check_sizes(path, plain)

@@ -16,7 +16,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from coverset.adhoc.learner import AgentBatch, AgentNetworks, AgentPace, AgentSpec, OnPolicyLearner, agent_spec
+from coverset.adhoc.learner import (
+    AgentBatch,
+    AgentNetworks,
+    AgentPace,
+    AgentSpec,
+    Decision,
+    EpisodeTally,
+    OnPolicyLearner,
+    PartnerView,
+    agent_spec,
+)
 from coverset.adhoc.pool import PartnerPool
 from coverset.adhoc.teams import Teams, make_teams
 from coverset.envs.base import Environment, autoreset
@@ -32,11 +42,13 @@ from coverset.settings import Schedule, TrainSettings
 from coverset.types import Outcome, Percept, PRNGKey, PyTree, Scalar
 
 SMALLEST_SCALE = 1e-6
+OWN_STREAM, LOSS_STREAM = 1, 2
+"""Folded into a key, so that what a learner draws for its own state and losses changes nothing else."""
 
 
-def training_schedule(settings: TrainSettings, num_partners: int) -> Schedule:
-    """How training with so many partners is cut into updates and chunks."""
-    steps = num_partners * settings.envs_per_partner * settings.rollout_length
+def training_schedule(settings: TrainSettings, num_rows: int) -> Schedule:
+    """How training with so many rows of partners is cut into updates and chunks."""
+    steps = num_rows * settings.envs_per_partner * settings.rollout_length
     return Schedule(settings.total_steps, settings.chunk_steps, steps)
 
 
@@ -56,6 +68,8 @@ class Trials(NamedTuple):
     memory: PyTree
     """What the agent's networks remember."""
     partner_memories: tuple[PyTree, ...]
+    answer_memories: tuple[PyTree, ...]
+    """What the best responses to the partners remember, who look over the agent's shoulder; () unless needed."""
     episode: Int[Array, "P n"]
     """Episodes of this trial that are over."""
     returns: Float[Array, "P n"]
@@ -70,6 +84,8 @@ class AgentState(NamedTuple):
     networks: AgentNetworks
     moments: PyTree
     trials: Trials
+    learner: PyTree = ()
+    """What the learner keeps beside its networks."""
 
 
 class AgentSteps(NamedTuple):
@@ -88,6 +104,10 @@ class AgentSteps(NamedTuple):
     legal: Bool[Array, "*t P n a"] | None
     shaping: Float[Array, "*t P n"] | None
     """The game's shaped reward; None where it has none."""
+    hidden: Float[Array, "*t P n h"] | None
+    """What only the critic reads; None where the learner has no such thing."""
+    answers: Float[Array, "*t P n a"] | None
+    """With which probabilities the best response to the partner acts; None where the learner does not ask."""
 
 
 class AgentMetrics(NamedTuple):
@@ -121,6 +141,7 @@ class AgentTrainer:
         learner: OnPolicyLearner,
         seat: int = 0,
         population: Population | None = None,
+        num_partners: int = 1,
     ) -> "AgentTrainer":
         """A trainer whose agent is specified by the environment and the settings.
 
@@ -130,14 +151,19 @@ class AgentTrainer:
           learner: networks and loss.
           seat: the agent's.
           population: for learners that need it.
+          num_partners: how many partners the pool has.
         """
-        spec = agent_spec(learner, environment, settings, seat, population)
+        spec = agent_spec(learner, environment, settings, seat, population, num_partners=num_partners)
         return cls(environment, settings, learner, spec, seat)
 
     @property
     def seating(self) -> Seating:
         """Who sits where."""
         return seating(self.environment, self.seat)
+
+    def schedule(self, pool: PartnerPool) -> Schedule:
+        """How training with this pool is cut into updates and chunks."""
+        return training_schedule(self.settings, self.learner.num_rows(len(pool)))
 
     def teams(self, pool: PartnerPool) -> Teams:
         """Which partners play together."""
@@ -148,6 +174,8 @@ class AgentTrainer:
         """An untrained agent, and a fresh trial in every environment."""
         key, network_key, env_key = jax.random.split(key, 3)
         networks = self.learner.init(network_key, self.spec)
+        own = self.learner.init_state(jax.random.fold_in(network_key, OWN_STREAM), self.spec)
+        pool = self.learner.partners(networks, own, pool, self.spec)
         shape = (len(pool), self.settings.envs_per_partner)
         # Trials start out of step with each other: every update sees early and late episodes.
         episode = jnp.arange(shape[1], dtype=jnp.int32) % self.settings.episodes_per_trial
@@ -160,11 +188,12 @@ class AgentTrainer:
             last_action=jnp.full(shape, -1, jnp.int32),
             memory=self.learner.initial_memory(networks, *shape),
             partner_memories=self.teams(pool).initial_memories(pool),
+            answer_memories=pool.answer_memories(shape[1]) if self.learner.reads_answers else (),
             episode=jnp.broadcast_to(episode, shape),
             returns=jnp.zeros(shape),
         )
         moments = AgentNetworks(*map(ADAM.init, networks))
-        return AgentState(key, jnp.int32(0), networks, moments, trials)
+        return AgentState(key, jnp.int32(0), networks, moments, trials, own)
 
     def policy(self, networks: AgentNetworks) -> Policy:
         """The agent as others play with it."""
@@ -172,7 +201,7 @@ class AgentTrainer:
 
     def train_chunk(self, state: AgentState, pool: PartnerPool) -> tuple[AgentState, AgentMetrics]:
         """The updates of one chunk, and their log."""
-        length = training_schedule(self.settings, len(pool)).updates_per_chunk
+        length = self.schedule(pool).updates_per_chunk
         state, rows = jax.lax.scan(lambda s, _: self.update(s, pool), state, length=length)
         return state, AgentMetrics(
             episodes=rows.episodes.sum(axis=0),
@@ -184,12 +213,15 @@ class AgentTrainer:
     def update(self, state: AgentState, pool: PartnerPool) -> tuple[AgentState, AgentMetrics]:
         """One rollout and what is learned from it."""
         key, collect_key, improve_key = jax.random.split(state.key, 3)
-        steps, trials, (episodes, returns) = self.collect(collect_key, state, pool)
-        progress = state.update / training_schedule(self.settings, len(pool)).num_updates
+        partners = self.learner.partners(state.networks, state.learner, pool, self.spec)
+        steps, trials, tally = self.collect(collect_key, state, partners)
+        progress = state.update / self.schedule(pool).num_updates
         batch = self.make_batch(state, self.add_shaping(steps, progress), trials)
         networks, moments, losses, finite = self.improve(improve_key, state, batch.flatten(), progress)
-        next_state = AgentState(key, state.update + 1, networks, moments, trials)
-        return next_state, AgentMetrics(episodes, returns, losses, finite)
+        own_key = jax.random.fold_in(improve_key, OWN_STREAM)
+        own = self.learner.update_state(own_key, state.learner, tally, self.spec)
+        next_state = AgentState(key, state.update + 1, networks, moments, trials, own)
+        return next_state, AgentMetrics(tally.episodes, tally.returns, losses, finite)
 
     def add_shaping(self, steps: AgentSteps, progress: Scalar) -> AgentSteps:
         """Steps whose rewards include the game's shaped reward with its present weight."""
@@ -201,12 +233,11 @@ class AgentTrainer:
     def make_batch(self, state: AgentState, steps: AgentSteps, trials: Trials) -> AgentBatch:
         """What the rollout from `state` to `trials` teaches; axes [T, P, n], memory [P, n]."""
         s = self.settings
-        last_inputs = self._inputs(trials, over_grid(self.environment.observe)(trials.env_states))
-        last_values = self.learner.step(state.networks, last_inputs, trials.memory, self.spec).values
+        _, _, last = self._decide(state.networks, trials, over_grid(self.environment.observe)(trials.env_states))
         advantage = advantages(
             steps.reward * s.value_scale,
             steps.values,
-            jnp.concatenate([steps.values[1:], last_values[None]]),
+            jnp.concatenate([steps.values[1:], last.values[None]]),
             steps.trial_over,
             jnp.zeros_like(steps.trial_over),
             discount=s.discount,
@@ -224,12 +255,14 @@ class AgentTrainer:
             partner_actions=steps.partner_actions,
             legal=steps.legal,
             memory=state.trials.memory,
+            row=jnp.broadcast_to(_rows(trials), steps.fresh.shape),
+            rewards=steps.reward * s.reward_scale,
+            hidden=steps.hidden,
+            answers=steps.answers,
         )
 
-    def collect(
-        self, key: PRNGKey, state: AgentState, pool: PartnerPool
-    ) -> tuple[AgentSteps, Trials, tuple[Float[Array, "P e"], Float[Array, "P e"]]]:
-        """Play `rollout_length` steps in every environment; also the episodes that ended and their returns."""
+    def collect(self, key: PRNGKey, state: AgentState, pool: PartnerPool) -> tuple[AgentSteps, Trials, EpisodeTally]:
+        """Play `rollout_length` steps in every environment; also the episodes that ended."""
         shape = (self.settings.rollout_length, *state.trials.reward.shape)
         action_key, reset_key, step_key, partner_key = jax.random.split(key, 4)
         draws = (
@@ -252,12 +285,12 @@ class AgentTrainer:
         observations = over_grid(self.environment.observe)(trials.env_states)
         mask = over_grid(partial(action_mask, self.environment))(trials.env_states)
         legal, partner_legal = self.seating.mask(mask)
-        inputs = self._inputs(trials, observations)
-        decision = self.learner.step(networks, inputs, trials.memory, self.spec)
+        inputs, hidden, decision = self._decide(networks, trials, observations)
         logits = mask_logits(decision.logits, legal)
         action = sample_actions(logits, uniforms, legal)
         percepts = self._partner_percepts(trials, observations, partner_legal)
         partner_action, partner_memories = teams.act(pool, partner_keys, percepts, trials.partner_memories)
+        answers, answer_memories = self._answers(pool, trials, observations, legal)
         actions = self.seating.join(action, partner_action)
         outcome = over_grid(self.environment.step)(step_keys, trials.env_states, actions)
         reward, partner_reward = self._rewards(outcome)
@@ -277,10 +310,12 @@ class AgentTrainer:
             partner_actions=partner_action,
             legal=legal,
             shaping=outcome.shaping,
+            hidden=hidden,
+            answers=answers,
         )
         counted = (ended & jnp.asarray(teams.is_whole)[None]).astype(jnp.float32)
         place = jax.nn.one_hot(trials.episode, self.settings.episodes_per_trial) * counted[..., None]
-        tally = (place.sum(axis=1), (place * returns[..., None]).sum(axis=1))
+        tally = EpisodeTally(*((place * returns[..., None] ** power).sum(axis=1) for power in range(3)))
         initial = self.learner.initial_memory(networks, *trial_over.shape)
         next_trials = Trials(
             env_states=over_grid(autoreset)(outcome, fresh_states),
@@ -291,14 +326,35 @@ class AgentTrainer:
             last_action=jnp.where(trial_over, -1, action),
             memory=clear_memory(decision.memory, initial, trial_over),
             partner_memories=teams.renew(pool, partner_memories, trial_over),
+            answer_memories=answer_memories,
             episode=jnp.where(trial_over, 0, trials.episode + ended.astype(jnp.int32)),
             returns=jnp.where(ended, 0.0, returns),
         )
         return next_trials, step, tally
 
-    def _inputs(self, trials: Trials, observations: Float[Array, "P n seats d"]) -> Float[Array, "P n f"]:
-        percept = Percept(self.seating.observations(observations)[0], trials.reward, trials.first)
-        return self.learner.inputs(percept, trials.last_action, self.spec)
+    def _decide(
+        self, networks: AgentNetworks, trials: Trials, observations: Float[Array, "P n seats d"]
+    ) -> tuple[Float[Array, "P n f"], Float[Array, "P n h"] | None, Decision]:
+        """What the networks read, what only the critic does, and what they say."""
+        own, partner = self.seating.observations(observations)
+        inputs = self.learner.inputs(Percept(own, trials.reward, trials.first), trials.last_action, self.spec)
+        row = jnp.broadcast_to(_rows(trials), trials.reward.shape)
+        hidden = self.learner.hidden(PartnerView(row, partner), self.spec)
+        further = {} if hidden is None else {"hidden": hidden}
+        return inputs, hidden, self.learner.step(networks, inputs, trials.memory, self.spec, **further)
+
+    def _answers(
+        self,
+        pool: PartnerPool,
+        trials: Trials,
+        observations: Float[Array, "P n seats d"],
+        legal: Bool[Array, "P n a"] | None,
+    ) -> tuple[Float[Array, "P n a"] | None, tuple[PyTree, ...]]:
+        """What the best responses to the partners would do in the agent's place, if the learner asks."""
+        if not self.learner.reads_answers:
+            return None, ()
+        percepts = Percept(self.seating.observations(observations)[0], trials.reward, trials.first, legal)
+        return pool.answer(percepts, trials.answer_memories, self.spec.num_actions)
 
     def _partner_percepts(
         self, trials: Trials, observations: Float[Array, "P n seats d"], legal: Bool[Array, "P n *s a"] | None
@@ -329,20 +385,24 @@ class AgentTrainer:
         rates = AgentNetworks(s.learning_rate * fall, s.critic_learning_rate * fall, s.learning_rate * fall)
         differentiate = jax.value_and_grad(self.learner.losses, has_aux=True)
 
-        def optimise(carry, chosen: Int[Array, "m"]):
-            networks, moments = carry
+        def optimise(carry, drawn: tuple[Int[Array, "m"], PRNGKey]):
+            (networks, moments), (chosen, loss_key) = carry, drawn
             part = batch.take(chosen) if s.minibatches > 1 else batch
-            (loss, logged), gradients = differentiate(networks, part, pace, self.spec)
+            (loss, logged), gradients = differentiate(networks, part, pace._replace(key=loss_key), self.spec)
             updated = [
                 adam_step(*together, per_member=False, max_norm=s.max_grad_norm)
                 for together in zip(rates, networks, moments, gradients, strict=True)
             ]
             return tuple(AgentNetworks(*column) for column in zip(*updated, strict=True)), (loss, logged)
 
-        carry = (state.networks, state.moments)
-        (networks, moments), (losses, logged) = jax.lax.scan(
-            optimise, carry, orders.reshape(-1, count // s.minibatches)
-        )
+        carry, parts = (state.networks, state.moments), orders.reshape(-1, count // s.minibatches)
+        keys = jax.random.split(jax.random.fold_in(key, LOSS_STREAM), len(parts))
+        (networks, moments), (losses, logged) = jax.lax.scan(optimise, carry, (parts, keys))
         means = {name: values.mean() for name, values in logged.items()}
         finite = jnp.isfinite(jnp.stack([losses.mean(), *means.values()])).all()
         return networks, moments, means, finite
+
+
+def _rows(trials: Trials) -> Int[Array, "P 1"]:
+    """The row of the pool that every environment belongs to."""
+    return jnp.arange(trials.reward.shape[0], dtype=jnp.int32)[:, None]

@@ -126,6 +126,7 @@ def show(command: Train, summaries: Sequence[dict[str, Any]]) -> None:
     from coverset.adhoc.registry import agent_folder
     from coverset.cli.tables import describe_steps, format_duration
     from coverset.partners import seed_directories
+    from coverset.pipeline.served import describe_unserved
     from coverset.runs.storage import check_fields
 
     name = command.name or agent_folder(command.learner)
@@ -134,6 +135,8 @@ def show(command: Train, summaries: Sequence[dict[str, Any]]) -> None:
         place = run / name
         check_fields(place / "summary.json", summary, env_steps=int, train_seconds=float)
         print(f"seed {seed}: {summary['env_steps']:,} steps in {format_duration(summary['train_seconds'])} -> {place}")
+        if sentence := describe_unserved(summary.get("served", {})):
+            print(f"seed {seed}: {sentence}")
     steps = summaries[0]["env_steps"]
     if steps and (sentence := describe_steps(command.settings.total_steps, steps)):
         print(sentence)

@@ -4,7 +4,7 @@ The numerical part is `adhoc.trainer`; this file finds the partners, and owns th
 agent trained with the teammates of `DIR/seed-N` lives in `DIR/seed-N/NAME`; its name is that of the learner by default.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +19,7 @@ from coverset.adhoc.learner import AgentSpec, AgentWorld, FittedLearner, Learner
 from coverset.adhoc.pool import PartnerPool
 from coverset.adhoc.registry import agent_folder, allow_learner, check_agent_name, learner_name, learner_settings
 from coverset.adhoc.saved import save_agent
-from coverset.adhoc.trainer import AgentMetrics, AgentState, AgentTrainer, training_schedule
+from coverset.adhoc.trainer import AgentMetrics, AgentState, AgentTrainer
 from coverset.envs.base import Environment
 from coverset.envs.registry import parameters_of
 from coverset.envs.seats import check_ego_seat, describe_seats, partner_seat
@@ -40,6 +40,7 @@ from coverset.pipeline.loop import (
 )
 from coverset.pipeline.progress import show_progress
 from coverset.pipeline.results import AgentResult, TrainedAgents
+from coverset.pipeline.served import served_partners
 from coverset.policies.population import Population
 from coverset.policies.stacked import group_alike, stack
 from coverset.policies.third_party import checked_heuristics
@@ -64,6 +65,7 @@ ROW_FIELDS = {
     "mean_return": float | None,
     "returns_by_partner": tuple[float | None, ...],
     "returns_by_episode": tuple[float | None, ...],
+    "late_returns_by_partner": tuple[float | None, ...],
     "held_out": Any,  # by partner, or null
     "held_out_return": float | None,
     "learner": dict,
@@ -95,9 +97,10 @@ class AgentPlan:
         """The agent's name, which is that of its directory."""
         return agent_folder(self.learner_name) if self.name is None else check_agent_name(self.name)
 
-    def spec(self, population: Population | None = None) -> AgentSpec:
+    def spec(self, population: Population | None = None, num_partners: int = 1) -> AgentSpec:
         """What the agent is built from; some learners need the population for it."""
-        return agent_spec(self.learner, self.environment, self.settings, self.seat, population)
+        sizes = {"num_partners": num_partners}
+        return agent_spec(self.learner, self.environment, self.settings, self.seat, population, **sizes)
 
     def config(self, seed: int, generated: dict[str, Any]) -> dict[str, Any]:
         """The content of the agent's `config.json`, but for the seeds that train in one program with this one."""
@@ -173,7 +176,7 @@ def train(
         seed: find_partners(run, tuple(partners), seat=partner_seat(first.environment, seat))
         for seed, run in runs.items()
     }
-    specs = {seed: plan.spec(run.population) for seed, run in runs.items()}
+    specs = {seed: plan.spec(run.population, len(pools[seed])) for seed, run in runs.items()}
     _check_alike(runs, pools, specs)
     together = 1 if isinstance(chosen, FittedLearner) else shared.parallel_seeds
     worlds = {
@@ -188,7 +191,7 @@ def train(
             _fit_agents(plan, chosen, worlds, agents, shown)
         else:
             train_seeds(
-                lambda group: AgentJob(plan, group, [pools[seed] for seed in group], specs[group[0]]),
+                lambda group: AgentJob(plan, group, [pools[seed] for seed in group], specs[group[0]], runs),
                 agents,
                 shown,
                 together=together,
@@ -251,14 +254,21 @@ class AgentJob(Job):
     row_fields = ROW_FIELDS
 
     def __init__(
-        self, plan: AgentPlan, seeds: tuple[int, ...], pools: list[PartnerPool], spec: AgentSpec | None = None
+        self,
+        plan: AgentPlan,
+        seeds: tuple[int, ...],
+        pools: list[PartnerPool],
+        spec: AgentSpec | None = None,
+        runs: Mapping[int, GenerationRun] = {},
     ) -> None:
         if not isinstance(plan.learner, OnPolicyLearner):
             raise TypeError(f"learner must be an OnPolicyLearner or a FittedLearner, got {plan.learner_name}.")
-        schedule = training_schedule(plan.settings, len(pools[0]))
         self.plan = plan
+        self.runs = runs
         self.seeds = seeds
-        self.trainer = AgentTrainer(plan.environment, plan.settings, plan.learner, spec or plan.spec(), plan.seat)
+        spec = spec or plan.spec(num_partners=len(pools[0]))
+        self.trainer = AgentTrainer(plan.environment, plan.settings, plan.learner, spec, plan.seat)
+        schedule = self.trainer.schedule(pools[0])
         self.pools = jax.tree.map(lambda *leaves: jnp.stack(leaves), *pools)
         self.title = f"{game_title(plan.environment_name, parameters_of(plan.environment))} {plan.agent_name}"
         self.num_chunks = schedule.num_chunks
@@ -308,6 +318,8 @@ class AgentJob(Job):
         metrics, measured = report
         with np.errstate(invalid="ignore", divide="ignore"):
             by_partner = metrics.returns.sum(axis=1) / metrics.episodes.sum(axis=1)
+            late = metrics.episodes.shape[1] // 2
+            late_by_partner = metrics.returns[:, late:].sum(axis=1) / metrics.episodes[:, late:].sum(axis=1)
             curve = metrics.returns.sum(axis=0) / metrics.episodes.sum(axis=0)
         held_out = dict(zip(self.held_out, round_floats(measured), strict=True)) if len(measured) else None
         return {
@@ -317,6 +329,7 @@ class AgentJob(Job):
             "mean_return": round_floats(metrics.returns.sum() / max(1.0, metrics.episodes.sum())),
             "returns_by_partner": round_floats(by_partner),
             "returns_by_episode": round_floats(curve),
+            "late_returns_by_partner": round_floats(late_by_partner),
             "held_out": held_out,
             "held_out_return": round_floats(measured.mean()) if len(measured) else None,
             **{name: round_floats(metrics.losses[name]) for name in SHARED_LOSSES if name in metrics.losses},
@@ -344,7 +357,16 @@ class AgentJob(Job):
     def finish(self, seed: int, directory: RunDirectory, state: AgentState, seconds: float) -> None:
         """Write the agent and its summary."""
         policy, env_steps = self.trainer.policy(state.networks), self.num_chunks * self.steps_per_chunk
-        _finish(self.plan, seed, directory, policy, self.trainer.spec, env_steps=env_steps, seconds=seconds)
+        served = self._served(seed, directory)
+        _finish(self.plan, seed, directory, policy, self.trainer.spec, served, env_steps=env_steps, seconds=seconds)
+
+    def _served(self, seed: int, directory: RunDirectory) -> dict[str, Any]:
+        """How well the agent serves its training partners, as its last row says; nothing if it never met them."""
+        plan, rows = self.plan, directory.rows()
+        if seed not in self.runs or not rows or not self.trainer.learner.meets_partners:
+            return {}
+        late = rows[-1]["late_returns_by_partner"]
+        return served_partners(self.runs[seed], plan.partners, plan.seat, late)
 
 
 def _finish(
@@ -353,6 +375,7 @@ def _finish(
     directory: RunDirectory,
     policy: Policy,
     spec: AgentSpec,
+    served: dict[str, Any] | None = None,
     *,
     env_steps: int,
     seconds: float,
@@ -371,6 +394,7 @@ def _finish(
         "seed": seed,
         "seat": plan.seat,
         "partners": list(plan.partners),
+        "served": served or {},
         **describe_cost(directory, env_steps, seconds),
     }
     write_json(directory.summary_path, summary)

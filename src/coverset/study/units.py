@@ -219,7 +219,7 @@ class Training(ResumableUnit):
         e, plan = self.experiment, self.experiment.agent_plan(self.learner)
         if isinstance(plan.learner, FittedLearner):
             return self.scale_by_seeds_left(time_estimates.FITTING_SECONDS)
-        schedule = training_schedule(plan.settings, e.plan().settings.population_size)
+        schedule = training_schedule(plan.settings, plan.learner.num_rows(e.plan().settings.population_size))
         steps = self.steps_left(schedule.num_chunks, schedule.steps_per_chunk)
         folder = agent_folder(self.learner)
         measured = time_estimates.find_recorded_speed(e.directory, e.environment, e.preset, folder)
