@@ -23,6 +23,7 @@ COMMANDS = {
     "tune": "choose alpha for BRDiv or LIPO as in the paper",
     "export": "write an agent as a file that runs with jax alone",
     "certify": "compute exact values of generated teammates in a small environment",
+    "inspect": "find handshakes and saboteurs among generated teammates",
     "solve": "find the exact minimum coverage set of a matrix game",
     "studio": "watch runs and play with them in a browser",
     "report": "write one page with every figure and table of a study",

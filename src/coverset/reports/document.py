@@ -14,6 +14,7 @@ from coverset.reports.agent_sections import adaptation_section, partner_section,
 from coverset.reports.blocks import Block, BulletList, HtmlTable, Paragraph, Picture, Section, pictures_of, tables_of
 from coverset.reports.chapters import Chapter, MethodRuns
 from coverset.reports.findings import describe_findings, describe_unfinished
+from coverset.reports.inspection_section import inspection_section
 from coverset.reports.paper_figure import paper_picture
 from coverset.reports.population_sections import (
     certificate_section,
@@ -40,6 +41,7 @@ SECTIONS = (
     cross_play_section,
     training_section,
     certificate_section,
+    inspection_section,
 )
 """Sections of a chapter, in order; each function returns None if the runs have no data for it."""
 
