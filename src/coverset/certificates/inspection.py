@@ -16,7 +16,7 @@ from coverset.certificates.switching import Progress, follow_pair, swap_seats
 from coverset.envs.base import Environment
 from coverset.envs.seats import has_common_reward
 from coverset.evaluation.inspection import (
-    Estimate,
+    MeasuredValue,
     Measurements,
     TakenOver,
     choose_prefix_steps,
@@ -88,7 +88,7 @@ def _build_tables(environment: Environment, population: Population) -> _Tables:
     return _Tables(game, first, second, responses, values)
 
 
-def _measure_partners(tables: _Tables, trials: int) -> Estimate:
+def _measure_partners(tables: _Tables, trials: int) -> MeasuredValue:
     """What the best partner of every best response earns, at least."""
     swapped = swap_seats(tables.game)
     tasks = [build_response(swapped, policy) for policy in tables.first]

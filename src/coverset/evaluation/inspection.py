@@ -35,7 +35,7 @@ WORDS = ("convention", "handshake", "saboteur", "incompetent")
 MOST_PREFIXES = 8
 
 
-class Estimate(NamedTuple):
+class MeasuredValue(NamedTuple):
     """Numbers with their standard errors, which are zero for exact ones."""
 
     value: Float[np.ndarray, "*s"]
@@ -46,23 +46,23 @@ class Estimate(NamedTuple):
         return {"value": float(self.value[index]), "standard_error": float(self.standard_error[index])}
 
 
-def exact(values: Any) -> Estimate:
+def exact(values: Any) -> MeasuredValue:
     """Numbers without error."""
     values = np.asarray(values, np.float64)
-    return Estimate(values, np.zeros_like(values))
+    return MeasuredValue(values, np.zeros_like(values))
 
 
 class TakenOver(NamedTuple):
     """What a responder to each teammate earns from the start, and from states to which strangers led."""
 
-    from_start: Estimate
-    from_cross_play: Estimate
+    from_start: MeasuredValue
+    from_cross_play: MeasuredValue
 
     @property
-    def loss(self) -> Estimate:
+    def loss(self) -> MeasuredValue:
         """D_j; NaN where strangers led to no state in which play continues."""
         errors = np.hypot(self.from_start.standard_error, self.from_cross_play.standard_error)
-        return Estimate(self.from_start.value - self.from_cross_play.value, errors)
+        return MeasuredValue(self.from_start.value - self.from_cross_play.value, errors)
 
 
 class Measurements(NamedTuple):
@@ -70,18 +70,18 @@ class Measurements(NamedTuple):
 
     own: Int[np.ndarray, "C"]
     """The best response of every teammate."""
-    pair_returns: Estimate
+    pair_returns: MeasuredValue
     """[R, C]."""
     lengths: Float[np.ndarray, "C"]
     """Mean steps of self-play."""
-    best_responses: Estimate
+    best_responses: MeasuredValue
     """[C]: what the best response to each teammate earns, or at least."""
     best_responses_upper: Float[np.ndarray, "C"]
     """What it earns at most; infinite where only a trained one is known."""
-    best_partners: Estimate | None
+    best_partners: MeasuredValue | None
     """[R]: what the best partner of each best response earns; None where seats have rewards of their own."""
     prefix_steps: Int[np.ndarray, "k"]
-    after_prefix: Estimate
+    after_prefix: MeasuredValue
     """[k, R, C]: what i and j earn after so many steps of o(j) and j, without what these earned."""
     own_response: TakenOver
     """[C]: of the teammate's own best response."""
@@ -160,7 +160,7 @@ def _describe_handshake(measured: Measurements, j: int) -> dict[str, Any] | None
     gains = after.value[:, strangers, j] - before.value[strangers, j]
     errors = np.hypot(after.standard_error[:, strangers, j], before.standard_error[strangers, j])
     most, steps = gains.argmax(axis=1), np.arange(len(gains))
-    by_steps = Estimate(gains[steps, most], errors[steps, most])
+    by_steps = MeasuredValue(gains[steps, most], errors[steps, most])
     return {
         "steps": measured.prefix_steps.tolist(),
         "gain_by_steps": by_steps.value.tolist(),
@@ -170,7 +170,7 @@ def _describe_handshake(measured: Measurements, j: int) -> dict[str, Any] | None
     }
 
 
-def _describe_opening(gains: Estimate, steps: Int[np.ndarray, "k"], longest: float) -> dict[str, Any]:
+def _describe_opening(gains: MeasuredValue, steps: Int[np.ndarray, "k"], longest: float) -> dict[str, Any]:
     """The largest gain of a short opening; null where self-play is over too soon for one."""
     short = np.flatnonzero(steps <= longest)
     if not short.size:

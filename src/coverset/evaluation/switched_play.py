@@ -36,7 +36,7 @@ class SwitchedPlay(NamedTuple):
     """Steps after the switch at which the episode is cut off."""
 
 
-class _Playing(NamedTuple):
+class _Underway(NamedTuple):
     key: PRNGKey
     state: PyTree
     memories: tuple[PyTree, ...]
@@ -84,7 +84,7 @@ def _play_episode(
     """One episode of the pair of the first two policies and then of that of the last two."""
     reset_key, key = jax.random.split(key)
 
-    def step(at: _Playing) -> _Playing:
+    def step(at: _Underway) -> _Underway:
         key, step_key, *act_keys = jax.random.split(at.key, 2 + len(policies))
         percepts = perceive(environment, at.state, at.rewards, at.length == 0)
         moves = [
@@ -95,7 +95,7 @@ def _play_episode(
         outcome = environment.step(step_key, at.state, jnp.where(at.length < switch, actions[:2], actions[2:]))
         rewards, length = rewards_by_seat(environment, outcome.reward), at.length + 1
         over = outcome.terminated | outcome.truncated | (length >= switch + limit)
-        return _Playing(
+        return _Underway(
             key=key,
             state=outcome.state,
             memories=tuple(memory for _, memory in moves),
@@ -106,7 +106,7 @@ def _play_episode(
             over=over,
         )
 
-    start = _Playing(
+    start = _Underway(
         key=key,
         state=environment.reset(reset_key),
         memories=tuple(policy.initial_memory() for policy in policies),

@@ -16,7 +16,7 @@ from coverset.envs.base import Environment
 from coverset.envs.seats import has_common_reward
 from coverset.evaluation.cross_play import limit_trials
 from coverset.evaluation.inspection import (
-    Estimate,
+    MeasuredValue,
     Measurements,
     TakenOver,
     choose_prefix_steps,
@@ -82,7 +82,7 @@ def estimate_measures(
     everybody = _join_probes(alone, probed)
     played = _play_all(play_key, everybody, own, prefixes)
     returns = _mean(played.returns - played.earned_before)
-    pair_returns = Estimate(returns.value[0], returns.standard_error[0])
+    pair_returns = MeasuredValue(returns.value[0], returns.standard_error[0])
     best, partners = _measure_best(start_key, everybody, pair_returns)
     own_response, best_response = _measure_sabotage(take_key, everybody, own)
     found = np.concatenate([pair_returns.value.ravel(), best.value, partners.value])
@@ -94,7 +94,7 @@ def estimate_measures(
         best_responses_upper=np.full(columns, np.inf),
         best_partners=partners if has_common_reward(environment) else None,
         prefix_steps=prefixes,
-        after_prefix=Estimate(returns.value[1:], returns.standard_error[1:]),
+        after_prefix=MeasuredValue(returns.value[1:], returns.standard_error[1:]),
         own_response=own_response,
         best_response=best_response,
         lowest=float(found.min()),
@@ -119,10 +119,10 @@ def _join_probes(pairs: _Pairs, probed: Probed) -> _Pairs:
     return pairs._replace(first=join(pairs.first, probed.best_responses), second=join(pairs.second, probed.partners))
 
 
-def _mean(returns: np.ndarray) -> Estimate:
+def _mean(returns: np.ndarray) -> MeasuredValue:
     """Over the last axis."""
     values = np.asarray(returns, np.float64)
-    return Estimate(values.mean(axis=-1), values.std(axis=-1, ddof=1) / values.shape[-1] ** 0.5)
+    return MeasuredValue(values.mean(axis=-1), values.std(axis=-1, ddof=1) / values.shape[-1] ** 0.5)
 
 
 def _play(
@@ -150,22 +150,24 @@ def _play_all(
     return _play(key, pairs, [own[j], j, i, j], steps[..., None], (horizon - steps)[..., None])
 
 
-def _measure_best(key: PRNGKey, pairs: _Pairs, known: Estimate) -> tuple[Estimate, Estimate]:
+def _measure_best(key: PRNGKey, pairs: _Pairs, known: MeasuredValue) -> tuple[MeasuredValue, MeasuredValue]:
     """What probes earn with every teammate and with every best response, or the population's policies if it is more."""
     teammates, rows = np.arange(pairs.columns), np.arange(pairs.rows)
     first = np.concatenate([pairs.rows + teammates, rows])
     second = np.concatenate([teammates, pairs.columns + rows])
     now, horizon = np.zeros((1, 1), int), np.full((1, 1), pairs.environment.horizon)
     probed = _mean(_play(key, pairs, [first, second, first, second], now, horizon).returns)
-    parts = [Estimate(*(x[part] for x in probed)) for part in (slice(0, pairs.columns), slice(pairs.columns, None))]
+    parts = [
+        MeasuredValue(*(x[part] for x in probed)) for part in (slice(0, pairs.columns), slice(pairs.columns, None))
+    ]
     return _larger(parts[0], known, axis=0), _larger(parts[1], known, axis=1)
 
 
-def _larger(probed: Estimate, known: Estimate, *, axis: int) -> Estimate:
+def _larger(probed: MeasuredValue, known: MeasuredValue, *, axis: int) -> MeasuredValue:
     """The probe's, or the largest along an axis of the known ones."""
     value, error = (np.concatenate([x[None], np.moveaxis(y, axis, 0)]) for x, y in zip(probed, known, strict=True))
     best = value.argmax(axis=0)[None]
-    return Estimate(np.take_along_axis(value, best, 0)[0], np.take_along_axis(error, best, 0)[0])
+    return MeasuredValue(np.take_along_axis(value, best, 0)[0], np.take_along_axis(error, best, 0)[0])
 
 
 def _measure_sabotage(key: PRNGKey, pairs: _Pairs, own: Int[np.ndarray, "C"]) -> tuple[TakenOver, TakenOver]:
@@ -173,7 +175,7 @@ def _measure_sabotage(key: PRNGKey, pairs: _Pairs, own: Int[np.ndarray, "C"]) ->
     horizon, longer = pairs.environment.horizon, _with_horizon(pairs.environment, 2 * pairs.environment.horizon)
     switch_key, own_key, best_key = jax.random.split(key, 3)
     if horizon < 2:
-        nothing = TakenOver(*(Estimate(np.full(pairs.columns, x), np.zeros(pairs.columns)) for x in (0.0, np.nan)))
+        nothing = TakenOver(*(MeasuredValue(np.full(pairs.columns, x), np.zeros(pairs.columns)) for x in (0.0, np.nan)))
         return nothing, nothing
     shape = (pairs.rows, pairs.columns, pairs.episodes)
     switch = np.asarray(jax.random.randint(switch_key, shape, 1, horizon // 2 + 1))
@@ -213,11 +215,11 @@ def _take_over(
     return TakenOver(*(_masked_mean(played.returns, counts) for played in (started, taken)))
 
 
-def _masked_mean(returns: np.ndarray, counts: np.ndarray) -> Estimate:
+def _masked_mean(returns: np.ndarray, counts: np.ndarray) -> MeasuredValue:
     """Mean for every teammate over the episodes that count; NaN with fewer than two."""
     found = [np.asarray(returns[:, j][counts[:, j]], np.float64) for j in range(returns.shape[1])]
     known = [values if values.size > 1 else np.full(2, np.nan) for values in found]
-    return Estimate(
+    return MeasuredValue(
         np.array([values.mean() for values in known]),
         np.array([values.std(ddof=1) / values.size**0.5 for values in known]),
     )
