@@ -15,7 +15,7 @@ from coverset.cli.shared import enable_compilation_cache, parse_seeds
 
 DESCRIPTION = """Say what kind of partner every teammate of a run is. A *convention* can be served by whoever knows it.
 A *handshake* plays with a stranger only after the opening of its own best response. A *saboteur* ruins the game for
-its own best response, too, once a stranger has played. An *incompetent* teammate is served by nobody.
+any best response, too, once a stranger has played. An *incompetent* teammate is served by nobody.
 
 Measures are exact in small games, and else estimated by simulation and by probes, trained side by side; the output says
 which. Writes inspection.json beside each summary.json; a seed that has one of the same policies is not measured again.

@@ -11,12 +11,11 @@ response i with teammate j, and W the range of returns of the game:
 
 Words: `incompetent` if competence is below 0.1 W above the lowest return. `handshake` if H_j(k) reaches 0.25 W for an
 opening of at most a quarter of the steps of its self-play: so short an opening tells who plays and does little else.
-`saboteur` if D_j reaches 0.1 W. Otherwise `convention`.
+`saboteur` if D_j reaches 0.25 W, and so does the loss of the best response to it in the same states: an own best
+response that is merely lost there says nothing of its teammate. Otherwise `convention`.
 
 A teammate that fails with strangers because it does something else than they do is a convention: its own best response
-still serves it wherever they have led it. The same loss of a best response that was trained for these states, or knows
-the best thing to do there, says how much of D_j is due to an own best response that is lost rather than refused.
-
+still serves it wherever they have led it.
 Source of the idea: Cui et al. 2023 (ADVERSITY) and Sarkar et al. 2023 (CoMeDi); the measures are coverset's own.
 """
 
@@ -27,7 +26,7 @@ from jaxtyping import Float, Int
 
 COMPETENT = 0.1
 HANDSHAKE = 0.25
-SABOTAGE = 0.1
+SABOTAGE = 0.25
 RATIONAL = 0.05
 OPENING = 0.25
 """Share of the steps of self-play within which an opening is short."""
@@ -201,5 +200,7 @@ def choose_word(share: float, handshake: dict[str, Any] | None, sabotage: dict[s
     gain = handshake and handshake["gain"]
     if gain is not None and gain["value"] >= HANDSHAKE * width:
         return "handshake"
-    sabotages = sabotage is not None and sabotage["loss"]["value"] >= SABOTAGE * width
-    return "saboteur" if sabotages else "convention"
+    if sabotage is None:
+        return "convention"
+    loss = min(sabotage[name]["value"] for name in ("loss", "best_response_loss"))
+    return "saboteur" if loss >= SABOTAGE * width else "convention"

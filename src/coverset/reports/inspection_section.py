@@ -12,7 +12,7 @@ from coverset.reports.wording import UNKNOWN, format_number
 
 TEXT = (
     "What kind of partner every teammate is. A convention can be served by whoever knows it; a handshake plays with a "
-    "stranger only after the opening of its own best response; a saboteur ruins the game for its own best response, "
+    "stranger only after the opening of its own best response; a saboteur ruins the game for any best response, "
     "too, once a stranger has played; an incompetent teammate is served by nobody."
 )
 CAPTION = (
