@@ -67,7 +67,8 @@ class Opening(Environment):
         seen = jax.nn.one_hot(state.openings[0] * 5 + state.openings[1], 25)
         return jnp.stack([seen, seen])
 
-    def render(self, state):
+    def render(self, state, seat=None):
+        del seat
         return f"openings {state.openings.tolist()}"
 
 

@@ -5,7 +5,7 @@ second pair, it earns sum_s P(s_t = s, play continues) V(s) from there.
 """
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -29,7 +29,8 @@ def follow_pair(
     joint = first[game.observed[:, 0]][:, :, None] * second[game.observed[:, 1]][:, None, :]
     going = build_flow_matrix(game, np.where(game.ended, 0.0, joint))
     paid = build_flow_matrix(game, np.where(game.ended, 0.0, joint * game.reward))
-    alive, earned = [game.initial], [np.zeros(game.num_states)]
+    alive: list[Any] = [game.initial]
+    earned: list[Any] = [np.zeros(game.num_states)]
     for _ in range(steps):
         earned.append(going @ earned[-1] + paid @ alive[-1])
         alive.append(going @ alive[-1])

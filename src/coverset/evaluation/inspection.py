@@ -16,6 +16,7 @@ response that is merely lost there says nothing of its teammate. Otherwise `conv
 
 A teammate that fails with strangers because it does something else than they do is a convention: its own best response
 still serves it wherever they have led it.
+
 Source of the idea: Cui et al. 2023 (ADVERSITY) and Sarkar et al. 2023 (CoMeDi); the measures are coverset's own.
 """
 

@@ -5,7 +5,7 @@ the population earns more than the probe, that is the best that is known.
 """
 
 from dataclasses import fields, is_dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -119,7 +119,7 @@ def _join_probes(pairs: _Pairs, probed: Probed) -> _Pairs:
     return pairs._replace(first=join(pairs.first, probed.best_responses), second=join(pairs.second, probed.partners))
 
 
-def _mean(returns: np.ndarray) -> MeasuredValue:
+def _mean(returns: Any) -> MeasuredValue:
     """Over the last axis."""
     values = np.asarray(returns, np.float64)
     return MeasuredValue(values.mean(axis=-1), values.std(axis=-1, ddof=1) / values.shape[-1] ** 0.5)
@@ -215,7 +215,7 @@ def _take_over(
     return TakenOver(*(_masked_mean(played.returns, counts) for played in (started, taken)))
 
 
-def _masked_mean(returns: np.ndarray, counts: np.ndarray) -> MeasuredValue:
+def _masked_mean(returns: Any, counts: np.ndarray) -> MeasuredValue:
     """Mean for every teammate over the episodes that count; NaN with fewer than two."""
     found = [np.asarray(returns[:, j][counts[:, j]], np.float64) for j in range(returns.shape[1])]
     known = [values if values.size > 1 else np.full(2, np.nan) for values in found]
