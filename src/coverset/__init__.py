@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from coverset.pipeline.evaluate import evaluate as evaluate
     from coverset.pipeline.export import export_agent as export_agent
     from coverset.pipeline.generate import generate as generate
+    from coverset.pipeline.inspect import inspect as inspect
     from coverset.pipeline.probe import probe as probe
     from coverset.pipeline.report import report as report
     from coverset.pipeline.train import train as train
@@ -71,6 +72,7 @@ _PUBLIC = {
     "export_policy": "coverset.exported.file:export_policy",
     "generate": "coverset.pipeline.generate:generate",
     "heuristics": "coverset.envs.extensions:heuristics",
+    "inspect": "coverset.pipeline.inspect:inspect",
     "load_agent": "coverset.adhoc.saved:load_agent",
     "load_exported": "coverset.exported.file:load_exported",
     "load_population": "coverset.policies.population:load_population",
@@ -110,6 +112,7 @@ __all__ = [
     "export_policy",
     "generate",
     "heuristics",
+    "inspect",
     "load_agent",
     "load_exported",
     "load_population",

@@ -31,6 +31,7 @@ ELSEWHERE = {
     "tune": "../study/test_tune.py",
     "bench": "../bench/test_bench.py",
     "demo": "test_demo.py",
+    "inspect": "test_inspect.py",
 }
 """Commands that take too long or never end; tests of their own read what they print."""
 

@@ -37,6 +37,7 @@ RUN_IN_SMALL: dict[str, list[str]] = {
     "evaluate": ["--trials", "2", "--episodes", "2"],
     "envs": [],
     "export": [],
+    "inspect": ["--episodes", "2", "--steps", "1", "--trials", "1"],
     "generate": [word for name, x in SMALL_GENERATION.items() for word in (f"--{name.replace('_', '-')}", str(x))],
     "probe": ["--probes", "1", "--steps", "1"],
     "report": [],

@@ -73,6 +73,8 @@ class FiniteGame:
     conventions: Int[np.ndarray, "S 2"]
     """The convention of each seat if the episode ended in the state."""
     num_conventions: int
+    knows_time: bool = False
+    """Whether states tell the time, because it does more than end the episode at the horizon."""
 
     @property
     def num_states(self) -> int:
@@ -155,7 +157,7 @@ def _enumerate(
     states = index.states()
     tables = _build_tables(environment, states, rows)
     initial = np.bincount(first, weights=probabilities, minlength=len(tables["live"]))
-    return FiniteGame(name, environment.horizon, initial, **tables), states
+    return FiniteGame(name, environment.horizon, initial, **tables, knows_time=counter is None), states
 
 
 def _ends_at_horizon(environment: Environment, game: FiniteGame, states: PyTree, counter: StepCounter) -> bool:
@@ -359,7 +361,7 @@ def evaluate_pair(
 ) -> PairValue:
     """Evaluate two memoryless policies exactly by propagating the distribution of joint states."""
     joint = first[game.observed[:, 0]][:, :, None] * second[game.observed[:, 1]][:, None, :]
-    going, ending = (_build_flow_matrix(game, np.where(kind, joint, 0.0)) for kind in (~game.ended, game.ended))
+    going, ending = (build_flow_matrix(game, np.where(kind, joint, 0.0)) for kind in (~game.ended, game.ended))
     alive, visits, discounted_visits = game.initial, np.zeros(game.num_states), np.zeros(game.num_states)
     for time in range(game.horizon):
         visits, discounted_visits = visits + alive, discounted_visits + discount**time * alive
@@ -375,8 +377,8 @@ def evaluate_pair(
     )
 
 
-def _build_flow_matrix(game: FiniteGame, weights: Float[np.ndarray, "S A B"]) -> sparse.csr_array:
-    """[S, S]: the weight that reaches each state (row) from each other (column)."""
+def build_flow_matrix(game: FiniteGame, weights: Float[np.ndarray, "S A B"]) -> sparse.csr_array:
+    """Build [S, S]: the weight that reaches each state (row) from each other (column)."""
     source, *actions = np.nonzero(weights)
     target = game.next_state[source, *actions]
     return sparse.csr_array((weights[source, *actions], (target, source)), shape=(game.num_states,) * 2)

@@ -106,11 +106,17 @@ def _tolerance(sample: Sample, episodes: int, width: float) -> Float[np.ndarray,
 
 def return_range(game: FiniteGame, discount: float) -> float:
     """Return the largest minus the smallest return of any actions from any start."""
+    lowest, highest = return_limits(game, discount)
+    return highest - lowest
+
+
+def return_limits(game: FiniteGame, discount: float) -> tuple[float, float]:
+    """Return the smallest and the largest return of any actions from any start."""
     ends = []
-    for sign in (1.0, -1.0):
+    for sign in (-1.0, 1.0):
         values = np.zeros(game.num_states)
         for _ in range(game.horizon):
             going = np.where(game.ended, 0.0, values[game.next_state])
             values = (sign * game.reward + discount * going).max(axis=(1, 2))
-        ends.append(values[game.initial > 0].max())
-    return float(sum(ends))
+        ends.append(sign * float(values[game.initial > 0].max()) + 0.0)  # never -0.0
+    return ends[0], ends[1]

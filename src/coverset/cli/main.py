@@ -24,6 +24,7 @@ COMMANDS = {
     "export": "write an agent as a file that runs with jax alone",
     "probe": "search for a teammate that generated best responses do not serve",
     "certify": "compute exact values of generated teammates in a small environment",
+    "inspect": "find handshakes and saboteurs among generated teammates",
     "solve": "find the exact minimum coverage set of a matrix game",
     "studio": "watch runs and play with them in a browser",
     "report": "write one page with every figure and table of a study",

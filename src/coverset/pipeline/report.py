@@ -17,6 +17,7 @@ from coverset.reports.document import make_document
 from coverset.reports.page import render_page
 from coverset.reports.records import AgentRecord, Content, RunRecord, UnreadableRun
 from coverset.reports.rendering import draw_file
+from coverset.runs.directory import RunDirectory
 from coverset.runs.storage import MAX_LOG_BYTES, DamagedFile, parse_row, read_bytes, read_json, write_bytes
 
 T = TypeVar("T")
@@ -130,7 +131,8 @@ def _read_run(path: Path, config: Content, agents: list[AgentRecord], told: str)
     summary = _optional(path / "summary.json", records.check_run_summary, problems)
     rows = _rows(path / "metrics.jsonl", check_row, problems)
     certificate = _optional(path / "certificate.json", records.check_certificate, problems)
-    return RunRecord(told, config, rows, summary, certificate, tuple(agents), tuple(problems))
+    inspection = _optional(RunDirectory(path).inspection_path, records.check_inspection, problems)
+    return RunRecord(told, config, rows, summary, certificate, tuple(agents), tuple(problems), inspection)
 
 
 def _read_agent(path: Path, config: Content, told: str) -> AgentRecord:

@@ -57,6 +57,10 @@ class MethodRuns:
         """Certificates, by seed."""
         return {run.seed: run.certificate for run in self.runs if run.certificate is not None}
 
+    def inspections(self) -> dict[int, Content]:
+        """Inspections, by seed."""
+        return {run.seed: run.inspection for run in self.runs if run.inspection is not None}
+
 
 @dataclass(frozen=True)
 class Chapter:

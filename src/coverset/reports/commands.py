@@ -27,6 +27,8 @@ def reproduction_commands(chapter: Chapter) -> list[str]:
         lines.append(_generate_command(method, directory))
         if method.certificates():
             lines.append(shlex.join(["coverset", "certify", directory]))
+        if method.inspections():
+            lines.append(shlex.join(["coverset", "inspect", directory]))
         for group in chapter.agents:
             if agents := method.agents.get(group.label):
                 first = next(iter(agents.values()))

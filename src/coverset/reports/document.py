@@ -15,6 +15,7 @@ from coverset.reports.blocks import Block, BulletList, HtmlTable, Paragraph, Pic
 from coverset.reports.bounds_section import bounds_section
 from coverset.reports.chapters import Chapter, MethodRuns
 from coverset.reports.findings import describe_findings, describe_unfinished
+from coverset.reports.inspection_section import inspection_section
 from coverset.reports.paper_figure import paper_picture
 from coverset.reports.population_sections import (
     certificate_section,
@@ -44,6 +45,7 @@ SECTIONS = (
     cross_play_section,
     training_section,
     certificate_section,
+    inspection_section,
 )
 """Sections of a chapter, in order; each function returns None if the runs have no data for it."""
 

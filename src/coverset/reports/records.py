@@ -51,6 +51,7 @@ class RunRecord:
     certificate: Content | None = None
     agents: tuple[AgentRecord, ...] = ()
     problems: tuple[str, ...] = ()
+    inspection: Content | None = None
 
     @property
     def directory(self) -> str:
@@ -238,6 +239,21 @@ def check_certificate(content: Content) -> None:
         _require_mappings(best, "blind", "regret_blind")
         for bounds in (best["blind"], best["regret_blind"]):
             _require(bounds, lower=float, upper=float)
+
+
+def check_inspection(content: Content) -> None:
+    """Raise ValueError unless this is an inspection of at least one teammate."""
+    _require(content, measured=str, lowest_return=float, highest_return=float)
+    if not isinstance(content.get("teammates"), list) or not content["teammates"]:
+        raise ValueError("teammates must contain at least one teammate.")
+    for mate in content["teammates"]:
+        _require(mate, teammate=int, word=str, competence=Any, rationality=Any, handshake=Any, sabotage=Any)
+        _require(mate["competence"], value=float)
+        for name, part in (("rationality", "regret"), ("handshake", "gain"), ("sabotage", "loss")):
+            if mate[name] is not None:
+                _require(mate[name], **{part: Any})
+                if mate[name][part] is not None:
+                    _require(mate[name][part], value=float)
 
 
 def validate(content: Any, check: Callable[[Content], None]) -> Content:

@@ -99,6 +99,10 @@ class RunDirectory:
     def policies_path(self) -> Path:
         return self.path / "policies.safetensors"
 
+    @property
+    def inspection_path(self) -> Path:
+        return self.path / "inspection.json"
+
     def config(self) -> dict[str, Any]:
         """Read the settings of the run."""
         return read_record(self.config_path)

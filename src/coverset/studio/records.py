@@ -95,6 +95,7 @@ class RunRecords:
             "constraints_violated": as_count(summary.get("constraints_violated")),
             "margin": as_number(summary.get("margin", brief["margin"])),
             "gaps": _constraints(summary["gaps"] if "gaps" in summary else last.get("gaps")),
+            "words": self._words(run.path),
             "curves": _curves(log.rows),
             "probes": self._probes(run.path),
         }
@@ -114,6 +115,15 @@ class RunRecords:
             return None
         texts = {name: as_text(summary.get(name)) for name in ("sentence", "teammate", "best_response")}
         return {"name": path.name, "served_by": as_count(summary.get("served_by")), **texts}
+
+    def _words(self, path: Path) -> list[str | None] | None:
+        """What `coverset inspect` calls every teammate; None where the run has not been inspected."""
+        try:
+            record = self._optional(path / "inspection.json")
+        except UNREADABLE:
+            return None
+        found = (record or {}).get("teammates")
+        return as_texts([as_object(mate).get("word") for mate in found]) if isinstance(found, list) else None
 
     def _optional(self, path: Path) -> dict[str, Any] | None:
         return self.directory.read_record(path) if path.exists() else None

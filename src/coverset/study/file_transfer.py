@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from coverset.runs.storage import TEMPORARY, write_bytes
 
 FIRST = ("config.json", "metrics.jsonl")
-LAST = ("summary.json", "certificate.json", "evaluation.json")
+LAST = ("summary.json", "certificate.json", "inspection.json", "evaluation.json")
 
 
 @dataclass(frozen=True)

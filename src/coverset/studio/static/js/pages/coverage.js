@@ -37,7 +37,7 @@ function pairTable(run, found) {
       h("tr", {}, h("th", { scope: "row" }, `Pair ${i + 1}`),
         h("td", { "data-label": "Covers" }, h("div", {}, member ? h("span", { class: `chip${duplicate === null ? " found" : " again"}` }, member) : h("span", { class: "chip" }, "none"),
           duplicate !== null && ` duplicate of pair ${duplicate + 1}`)),
-        h("td", { "data-label": "Teammate" }, h("div", {}, run.conventions?.[i] ?? "–")),
+        h("td", { "data-label": "Teammate" }, h("div", {}, run.conventions?.[i] ?? "–", Boolean(run.words?.[i]) && [" ", h("span", { class: "chip" }, run.words[i])])),
         h("td", { "data-label": "Best response" }, h("div", {}, run.best_response_conventions?.[i] ?? "–"))))));
 }
 
