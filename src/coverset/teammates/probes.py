@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Probes(SelfPlay):
+class FreshHalves(SelfPlay):
     """Pairs of which one half is fresh and the other does not learn."""
 
     best_responses: int
@@ -97,7 +97,7 @@ def train_probes(
       settings: with which the population was trained.
       steps: environment steps of all probes together.
     """
-    method = Probes(count_members(population.best_responses), own)
+    method = FreshHalves(count_members(population.best_responses), own)
     trainer = Trainer(environment, method, _probe_settings(settings, method.size, steps))
     state = _insert(trainer.init(key), population, method.best_responses)
     advance = jax.jit(trainer.train_chunk)
