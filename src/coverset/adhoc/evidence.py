@@ -131,7 +131,7 @@ class _Recording(NamedTuple):
     context: UInt32[Array, ""]
     contexts: UInt32[Array, "n"]
     steps: UInt32[Array, "n"]
-    count: Int[Array, ""]
+    begun: Int[Array, ""]
     """Steps begun; the last of them has no outcome yet."""
 
 
@@ -152,11 +152,11 @@ class _Wanderer(Policy):
         drawn = jax.random.randint(draw_key, (), 0, count_members(self.library))
         using = jnp.where(change, drawn, memory.using)
         action, library = take_drawn(self.library, using).act(act_key, percept, memory.library)
-        place = jnp.where(memory.count > 0, memory.count - 1, self.length)
+        place = jnp.where(memory.begun > 0, memory.begun - 1, self.length)
         contexts = memory.contexts.at[place].set(memory.context, mode="drop")
         steps = memory.steps.at[place].set(hash_step(memory.context, percept), mode="drop")
         context = hash_context(percept.observation, action)
-        return action, _Recording(using, library, context, contexts, steps, memory.count + 1)
+        return action, _Recording(using, library, context, contexts, steps, memory.begun + 1)
 
 
 def take_drawn(library: Policy, index: Int[Array, ""]) -> Policy:
@@ -178,7 +178,7 @@ def _simulate(keys, environment: Environment, library: Policy, teammate: Policy)
     def trial(key):
         start = (tuple(policy.initial_memory() for policy in policies), jnp.zeros(environment.num_seats))
         (memories, _), _ = jax.lax.scan(next_episode, start, jax.random.split(key, EPISODES_PER_TRIAL))
-        record = memories[0]
-        return record.contexts, record.steps, jnp.arange(length) < record.count - 1
+        record: _Recording = memories[0]  # pyright: ignore[reportAssignmentType]
+        return record.contexts, record.steps, jnp.arange(length) < record.begun - 1
 
     return jax.vmap(trial)(keys)

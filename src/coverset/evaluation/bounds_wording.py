@@ -33,8 +33,8 @@ class Scale(NamedTuple):
 
 def average_bounds(records: Sequence[Record]) -> Scale | None:
     """The bounds of one agent's records, averaged over seeds; None unless all have them."""
-    bounds = [record.get("bounds") for record in records]
-    if not bounds or any(one is None for one in bounds):
+    bounds = [record["bounds"] for record in records if record.get("bounds") is not None]
+    if not bounds or len(bounds) < len(records):
         return None
     return Scale(
         chance=float(np.mean([one["chance"] for one in bounds])),

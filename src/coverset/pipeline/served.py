@@ -37,8 +37,9 @@ def served_partners(
 
 def _share(earned: float | None, reference: float | None) -> float | None:
     """A share of a positive return; None where there is none."""
-    known = earned is not None and reference is not None and reference > 0
-    return round_floats(earned / reference) if known else None
+    if earned is None or reference is None or reference <= 0:
+        return None
+    return round_floats(earned / reference)
 
 
 def describe_unserved(served: Mapping[str, Mapping[str, Any]]) -> str | None:

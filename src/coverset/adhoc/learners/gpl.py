@@ -90,9 +90,9 @@ class GraphActor(LatentActor):
         p, r, a = self.partner_actions, self.rank, own.shape[-1]
         cuts = [p, 2 * p, 2 * p + p * r, 2 * p + 2 * p * r]
         action_logits, others, g, h, f = jnp.split(outputs, cuts, axis=-1)
-        factors = (x.reshape(*x.shape[:-1], -1, r) for x in (f, g, h))
+        f_factors, g_factors, h_factors = (x.reshape(*x.shape[:-1], -1, r) for x in (f, g, h))
         assert f.shape[-1] == a * r
-        return Graph(own, others, *factors, action_logits)
+        return Graph(own, others, f_factors, g_factors, h_factors, action_logits)
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,9 @@ class Plastic(FittedLearner):
         library = build_library(key, spec)
         size = spec.best_responses.size if spec.best_responses else 0
         edges, counts = jnp.zeros(self.bins - 1), jnp.zeros((size, size, self.bins))
-        return PlasticPolicy(library, edges, counts, jnp.zeros((self.table_size, size)), **self._rule())
+        return PlasticPolicy(
+            library, edges, counts, jnp.zeros((self.table_size, size)), self._learning_rate, self.forgetting
+        )
 
     def fit(self, key: PRNGKey, world: AgentWorld) -> PlasticPolicy:
         pairs = count_pairs("plastic", world)
@@ -183,12 +185,15 @@ class Plastic(FittedLearner):
             jnp.asarray(model.edges, jnp.float32),
             jnp.asarray(jnp.log(model.probabilities), jnp.float32),
             jnp.asarray(table),
-            **self._rule(),
+            self._learning_rate,
+            self.forgetting,
         )
 
     def check(self, world: AgentWorld) -> None:
         """Raise unless every teammate has a best response that fits the agent's seat."""
         count_pairs("plastic", world)
 
-    def _rule(self) -> dict[str, float | None]:
-        return {"learning_rate": self.eta if self.update == "polynomial" else None, "forgetting": self.forgetting}
+    @property
+    def _learning_rate(self) -> float | None:
+        """eta of the polynomial weights; None for Bayes' rule."""
+        return self.eta if self.update == "polynomial" else None

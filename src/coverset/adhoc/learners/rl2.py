@@ -122,6 +122,7 @@ class RL2(RecurrentLearner):
             fade = jnp.maximum(0.0, 1.0 - pace.progress / max(self.imitation_share, SHORTEST_SHARE))
             loss += self.imitation_weight * fade * logged["imitation_loss"]
         if self.identity_weight:
+            assert batch.row is not None, "the trainer fills in who plays"
             logged["identity_loss"] = -log_probabilities(guesses, batch.row).mean()
             loss += self.identity_weight * logged["identity_loss"]
         return loss, logged
@@ -137,5 +138,6 @@ def join(inputs: Float[Array, "*b f"], hidden: Float[Array, "*b h"] | None) -> F
 
 def imitation_loss(logits: Float[Array, "T *n a"], batch: AgentBatch) -> Scalar:
     """-mean sum_a pi*(a) log pi(a); steps whose best response is not known count as 0."""
+    assert batch.answers is not None, "the learner reads_answers"
     log_p = jax.nn.log_softmax(mask_logits(logits, batch.legal))
     return -jnp.sum(batch.answers * log_p, axis=-1).mean()
