@@ -45,9 +45,8 @@ class Evaluate(TrustOptions):
     """Whether to play with teams of different partners too, in games of three or more players."""
     rotate_seats: bool = False
     """Whether agents take another seat in each trial, in games whose seats are alike."""
-    bounds: bool | None = None
-    """Whether to compute what is possible with the partners: covering bound and Bayes bound (default: unless --trials
-    is given)."""
+    bounds: bool = False
+    """Also compute what is possible with the partners: covering bound and Bayes bound. It may take minutes a seed."""
     details: bool = False
     """Also print the partners of every agent, where there are several, and the results of every seed."""
     json: bool = False

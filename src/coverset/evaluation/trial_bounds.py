@@ -57,7 +57,8 @@ class Bound:
     at_least: float
     """What an agent of this kind earns; its standard error is below."""
     at_most: float | None
-    """What no agent of this kind can exceed; None where nothing is known."""
+    """What no agent of this kind can exceed, up to the error of the simulated mean returns from which it is computed
+    where the bound is not exact; None where nothing is known."""
     exact: bool
     """Whether both are the value itself, computed without simulation."""
     standard_error: float | None = None

@@ -44,7 +44,7 @@ def evaluate(
     episodes: int | None = None,
     mixed_teams: bool = True,
     rotate_seats: bool = False,
-    bounds: bool | None = None,
+    bounds: bool = False,
     reporter: Reporter | None = None,
     progress: bool = True,
 ) -> Evaluations:
@@ -61,8 +61,7 @@ def evaluate(
       episodes: episodes of a trial; 20 if not given, and fewer where one of them is very long.
       mixed_teams: whether, in games of three or more players, the agents also play with teams of different partners.
       rotate_seats: whether agents take another seat in each trial, in games whose seats are alike.
-      bounds: whether to compute what is possible with these partners, `bounds` of the records; if not given, unless
-        `trials` are.
+      bounds: whether to compute what is possible with these partners, `bounds` of the records, too; it may take minutes.
       reporter: how to follow the work, instead of `progress`; it is told which seeds lack an agent that others have.
       progress: whether to show progress in a terminal or notebook.
     Returns:
@@ -76,7 +75,7 @@ def evaluate(
     paths = seed_directories(Path(directory), seeds)
     runs = {seed: read_run(path) for seed, path in paths.items()}
     options = {"trials": trials, "episodes": episodes, "mixed_teams": mixed_teams, "rotate_seats": rotate_seats}
-    known: dict[tuple[int, int], TrialBounds] | None = {} if (trials is None if bounds is None else bounds) else None
+    known: dict[tuple[int, int], TrialBounds] | None = {} if bounds else None
     records = Evaluations()
     with show_progress(reporter, progress=progress) as shown:
         found = find_agents(directory, paths, names=agents, learner=whose, warn=shown.warn)
