@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from coverset.adhoc.learner import Learner
 
 PRESETS = ("fast", "paper")
+AUTO = "auto"
+"""A population size that the method finds itself."""
 
 _PAPER_COMMON: dict[str, Any] = {
     # Algorithm 1: one-step advantages, a target critic, multipliers by critic estimates on the batch.
@@ -177,6 +179,11 @@ _FAST_OF_METHOD: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
+def default_method(population_size: Any = None) -> str:
+    """The method of a run that names none: the paper's, or the one that finds how many pairs are needed."""
+    return "growing" if population_size == AUTO else "lbrdiv"
+
+
 def resolve_generation(
     environment: str, method: str | Method, preset: str, settings: GenerateSettings | None = None, **overrides: Any
 ) -> tuple[GenerateSettings, Method]:
@@ -187,13 +194,17 @@ def resolve_generation(
       method: a name, whose settings come from the preset, or a method.
       preset: `fast` or `paper`.
       settings: shared settings that replace all of the preset's.
-      **overrides: fields of `GenerateSettings` and of the method that replace single ones.
+      **overrides: fields of `GenerateSettings` and of the method that replace single ones; `population_size` may be
+        `auto` for a method that finds it.
 
     Raises:
       ValueError: a field is unknown, or its value is not allowed.
     """
     check_one_of("preset", preset, PRESETS)
     name = method if isinstance(method, str) else method_name(method)
+    if overrides.get("population_size") == AUTO:
+        _check_finds_size(name)
+        del overrides["population_size"]
     records = (GenerateSettings, method_class(name))
     values = _generation_preset(environment, name, preset)
     shared, own = (select_fields(record, values) for record in records)
@@ -203,6 +214,14 @@ def resolve_generation(
     if settings is not None:
         shared = asdict(settings)
     return GenerateSettings(**{**shared, **shared_overrides}), make_method(name, **{**own, **own_overrides})
+
+
+def _check_finds_size(method: str) -> None:
+    if not method_class(method).finds_size:
+        raise ValueError(
+            f"population_size must be a number for {method}, which trains as many pairs as it is told, got '{AUTO}'; "
+            "growing finds the number itself."
+        )
 
 
 def select_fields(record: Any, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,9 +13,12 @@ import jax
 import pytest
 
 import toy_run
+from coverset.cli.generate import parse
 from coverset.cli.main import run
 from coverset.cli.shared import parse_key_values, parse_seeds, peek_option
 from coverset.cli.tables import describe_steps, print_summaries
+from coverset.pipeline.generate import make_plan
+from coverset.teammates.methods.growing import Growing
 from toy_run import outcome
 
 LONG_CHUNKS = 800
@@ -186,6 +189,20 @@ def test_an_option_is_found_in_both_spellings() -> None:
     assert peek_option(["matrix", "--method", "lipo"], "--method", "lbrdiv") == "lipo"
     assert peek_option(["matrix", "--method=lipo"], "--method", "lbrdiv") == "lipo"
     assert peek_option(["matrix", "--method"], "--method", "lbrdiv") == "lbrdiv"
+
+
+@pytest.mark.parametrize("words", [["--population-size", "auto"], ["--population-size=auto"]])
+def test_a_population_size_that_is_found_stands_for_growing(words: list[str]) -> None:
+    command = parse(["matrix", *words, "--seeds", "3"])
+    assert command.method == "growing"
+    assert command.settings.population_size == (Growing.default_settings or {})["population_size"]
+    with pytest.raises(ValueError, match=r"population_size must be a number for lbrdiv, .* got 'auto'; growing"):
+        parse(["matrix", "--method", "lbrdiv", *words])
+
+
+def test_the_same_in_python() -> None:
+    assert make_plan("matrix", population_size="auto").method == "growing"
+    assert make_plan("matrix").method == make_plan("matrix", population_size=5).method == "lbrdiv"
 
 
 def test_a_seed_is_one_line_of_eighty_columns(capsys) -> None:

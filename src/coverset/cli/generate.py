@@ -18,8 +18,9 @@ from coverset.cli.shared import (
     parse_seeds,
     peek_option,
     stop_on_interrupt,
+    take_option,
 )
-from coverset.presets import resolve_generation
+from coverset.presets import AUTO, default_method, resolve_generation
 from coverset.settings import GenerateSettings
 
 DESCRIPTION = """Train K pairs of best responses and teammates such that each best response is the best match only for
@@ -29,6 +30,7 @@ Examples:
   coverset generate matrix --seeds 0..15
   coverset generate weighted-reaching --method brdiv --alpha 0.5 --out runs/brdiv-half
   coverset generate reaching --env-args size=7 horizon=80 --population-size 4
+  coverset generate weighted-reaching --population-size auto
   coverset generate my_package.games:kitchen --total-steps 2000000
 """
 
@@ -105,8 +107,10 @@ def parse(arguments: list[str]) -> Generate:
     env = arguments[0] if arguments and not arguments[0].startswith("-") else "matrix"
     if env == "matrix" and (not arguments or arguments[0] != "matrix") and not {"-h", "--help"} & set(arguments):
         raise ValueError("generate needs an environment as its first argument, for example: coverset generate matrix.")
-    method = peek_option(arguments, "--method", "lbrdiv")
-    settings, own = resolve_generation(env, method, peek_option(arguments, "--preset", "fast"))
+    arguments, size = take_option(arguments, "--population-size", AUTO)
+    method = peek_option(arguments, "--method", default_method(size))
+    found = {} if size is None else {"population_size": size}
+    settings, own = resolve_generation(env, method, peek_option(arguments, "--preset", "fast"), **found)
     options = with_settings(Generate, METHOD_SETTINGS, type(own))
     return read_options(
         options,

@@ -79,6 +79,16 @@ def peek_option(arguments: Sequence[str], name: str, default: str) -> str:
     return default
 
 
+def take_option(arguments: Sequence[str], name: str, value: str) -> tuple[list[str], str | None]:
+    """The arguments without an option, if it has this value, and the value; else all of them, and None."""
+    left = list(arguments)
+    for words in ([name, value], [f"{name}={value}"]):
+        for position in range(len(left) - len(words) + 1):
+            if left[position : position + len(words)] == words:
+                return left[:position] + left[position + len(words) :], value
+    return left, None
+
+
 def parse_seeds(words: Sequence[str]) -> list[int]:
     """Parse seeds: integers, and ranges such as 0..15."""
     seeds: list[int] = []

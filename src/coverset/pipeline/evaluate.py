@@ -61,7 +61,7 @@ def evaluate(
       episodes: episodes of a trial; 20 if not given, and fewer where one of them is very long.
       mixed_teams: whether, in games of three or more players, the agents also play with teams of different partners.
       rotate_seats: whether agents take another seat in each trial, in games whose seats are alike.
-      bounds: whether to compute what is possible with these partners, `bounds` of the records, too; it may take minutes.
+      bounds: whether to compute what is possible with these partners, `bounds` of the records; may take minutes.
       reporter: how to follow the work, instead of `progress`; it is told which seeds lack an agent that others have.
       progress: whether to show progress in a terminal or notebook.
     Returns:

@@ -41,7 +41,7 @@ from coverset.pipeline.progress import show_progress
 from coverset.pipeline.results import RunResult, Runs
 from coverset.policies.population import save_population
 from coverset.policies.stacked import count_members
-from coverset.presets import resolve_generation
+from coverset.presets import default_method, resolve_generation
 from coverset.reports.records import check_run_row, read_run_summary
 from coverset.runs.directory import RunDirectory, count_threads, versions
 from coverset.runs.game_names import game_title
@@ -109,7 +109,7 @@ class Plan:
 def make_plan(
     environment: str | Environment,
     *,
-    method: str | Method = "lbrdiv",
+    method: str | Method | None = None,
     preset: str = "fast",
     env_parameters: dict[str, Any] | None = None,
     settings: GenerateSettings | None = None,
@@ -120,6 +120,7 @@ def make_plan(
     Raises:
       ValueError: the first bad choice, in one sentence.
     """
+    method = default_method(overrides.get("population_size")) if method is None else method
     if isinstance(environment, str):
         name, environment = environment, registry.make(environment, **(env_parameters or {}))
         parameters = registry.parameters_to_record(name, environment, env_parameters or {})
@@ -137,7 +138,7 @@ def make_plan(
 def generate(
     environment: str | Environment,
     *,
-    method: str | Method = "lbrdiv",
+    method: str | Method | None = None,
     preset: str = "fast",
     seeds: Sequence[int] = (0,),
     out: str | Path | None = None,
@@ -154,7 +155,8 @@ def generate(
 
     Args:
       environment: a name that `coverset.make` knows, or an environment.
-      method: a name of `teammates.registry.METHODS`, an installed one, `module:Class`, or a `Method`.
+      method: a name of `teammates.registry.METHODS`, an installed one, `module:Class`, or a `Method`; `lbrdiv` if not
+        given, or `growing` with `population_size="auto"`, which finds the number of pairs.
       preset: `fast` or `paper`.
       seeds: one run each, in `out/seed-N`.
       out: where the runs go; `runs/ENV-METHOD-PRESET` if not given.

@@ -126,6 +126,8 @@ class Method(abc.ABC):
 
     default_settings: ClassVar[Mapping[str, Any] | None] = None
     """Shared settings with which the method is run in every game; None for those of the preset."""
+    finds_size: ClassVar[bool] = False
+    """Whether the method finds the number of pairs itself; `population_size` is then the most that it may find."""
     preset_changes: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     """Shared settings that replace those of every preset."""
 

@@ -110,6 +110,7 @@ class Growth(NamedTuple):
 class Growing(Method):
     """Trains probes against a frozen set, and takes in what the set does not cover; `population_size` is its limit."""
 
+    finds_size: ClassVar[bool] = True
     default_settings: ClassVar[Mapping[str, Any] | None] = {
         "population_size": 8,
         "total_steps": 20_000_000,
