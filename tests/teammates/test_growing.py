@@ -49,6 +49,11 @@ def test_members_and_probes_play_with_every_probe_and_probes_mostly_with_themsel
     assert GRID.in_self_play().sum(axis=1).tolist() == [0, 0, 4, 4, 4]
 
 
+def test_environments_are_enough_for_any_number_of_probes() -> None:
+    settings, _ = resolve_generation("matrix", "growing", "fast", extra_self_play=16)
+    assert [Growing(probes=count).grid(settings).extra_self_play for count in (1, 5, 16, 24)] == [16, 20, 16, 24]
+
+
 def test_grouping_by_teammate_keeps_every_environment() -> None:
     environments = jnp.arange(5 * 6).reshape(5, 6)
     grouped = GRID.by_teammate(environments)
@@ -256,6 +261,6 @@ def test_stopped_within_and_between_rounds_a_run_ends_with_the_same_bytes(tmp_pa
 
 
 def test_other_settings_of_the_grid_are_refused() -> None:
-    for name, value in (("extra_self_play", 5), ("restart_patience", 10), ("share_pair_parameters", True)):
+    for name, value in (("restart_patience", 10), ("share_pair_parameters", True)):
         with pytest.raises(ValueError, match=name):
             coverset.generate("matrix", method="growing", **{name: value})

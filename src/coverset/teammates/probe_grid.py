@@ -20,11 +20,7 @@ class ProbeGrid(PairGrid):
 
     def __post_init__(self) -> None:
         assert self.rows > self.columns, "a growing set needs room for members"
-        if self.extra_self_play % self.columns:
-            raise ValueError(
-                "extra_self_play must be a multiple of the number of probes, so that a member's environments can be "
-                f"divided among them, got {self.extra_self_play} for {self.columns} probes."
-            )
+        assert self.extra_self_play % self.columns == 0, "a member's environments are divided among the probes"
 
     @property
     def members(self) -> int:

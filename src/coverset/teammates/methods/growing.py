@@ -27,6 +27,7 @@ The idea of the first set of constraints, R_ii >= R_ji + tau, is that of L-BRDiv
 (Dennis et al. 2020) and ROTATE (Wang et al. 2025) maximise regret against one agent instead of a set.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -156,7 +157,9 @@ class Growing(Method):
         return settings.population_size + self.probes, self.probes
 
     def grid(self, settings: "GenerateSettings") -> ProbeGrid:
-        return ProbeGrid(*self.grid_size(settings), settings.envs_per_pair, settings.extra_self_play)
+        # A member's environments are divided among the probes, so their number is a multiple of that of the probes.
+        extra = math.ceil(settings.extra_self_play / self.probes) * self.probes
+        return ProbeGrid(*self.grid_size(settings), settings.envs_per_pair, extra)
 
     def init(self, key: PRNGKey, world: World) -> Growth:
         s, most = world.settings, world.rows - world.columns
