@@ -21,6 +21,7 @@ WORDS: dict[str, list[str]] = {
     "evaluate": ["run", *ONE],
     "crossplay": ["run/seed-0", "heuristics", *ONE],
     "certify": ["run"],
+    "probe": ["run", "--probes", "2", "--steps", "64"],
     "export": ["run/seed-0/plastic"],
     "report": ["run"],
     "solve": ["matrix"],
