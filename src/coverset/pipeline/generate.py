@@ -343,9 +343,8 @@ class GenerationJob(Job):
             ),
             **self.trainer.summarise(state),
         }
-        summary |= self._diagnose(key, directory, summary)
-        draw_run(directory.path, summary, size=self.trainer.grid.columns)
-        write_json(directory.summary_path, summary)
+        draw_run(directory.path, summary, size=self.trainer.grid.columns)  # names a row that is damaged
+        write_json(directory.summary_path, summary | self._diagnose(key, directory, summary))
 
     def _diagnose(self, key: PRNGKey, directory: RunDirectory, summary: dict[str, Any]) -> dict[str, Any]:
         """What came out poorly, and one sentence about the weightiest of it; null for a run that went well."""
