@@ -239,4 +239,6 @@ def test_rows_of_every_method_are_complete(method: str, tmp_path: Path) -> None:
 def test_rows_of_every_learner_are_complete(root: Path, learner: str) -> None:
     train(root, learner=learner, resume=True)
     run = RunDirectory(root / "seed-0" / learner)
-    assert run.count_intact_rows(make_job(root, "train", learner).check_row) == CHUNKS
+    job = make_job(root, "train", learner)
+    # A learner that brings more partners of its own has longer updates, and fewer chunks.
+    assert run.count_intact_rows(job.check_row) == job.num_chunks <= CHUNKS

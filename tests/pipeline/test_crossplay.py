@@ -98,7 +98,7 @@ def test_the_command_prints_a_table_json_and_a_picture(saved: Path, tmp_path: Pa
             ["{}/seed-0", "H1", "--env", "matrix", "--env-args", "horizon=2"],
             "was made for environment 'matrix' with horizon 1, but here it is 2",
         ),
-        (["{}/four", "H1"], "chooses among 4 actions"),
+        (["{}/four", "H1"], "choose among 3 actions to play in seat 0, got 1 and 4"),
         (["{}/seed-0", "{}/nowhere"], "nowhere does not exist"),
         (["{}/seed-0", "nowhere.zip"], "nowhere.zip does not exist"),
         (["{}/seed-0", "H7"], "A policy must be heuristics, H1, H2"),
