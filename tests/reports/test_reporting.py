@@ -405,7 +405,7 @@ def test_hostile_text_is_escaped_and_nothing_of_a_study_is_run(tmp_path):
     assert "script" not in {tag for tag, _ in parsed.tags}
     assert hostile in parsed.words
     assert all(".." not in path.name and "/" not in path.name for path in page.parent.rglob("*"))
-    assert table(page, "antigravity-fly-coverage")[0]["covers"] == hostile
+    assert table(page, "fly-coverage")[0]["covers"] == hostile
 
 
 def test_bad_input_is_one_sentence(tmp_path, capsys):
