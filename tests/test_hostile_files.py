@@ -200,6 +200,8 @@ def lines_of(command: str, case: Case) -> list[list[str | Path]]:
             [case.mixed, "--seeds", "0", *short, "--partners", policies],
         ],
         "certify": [[case.run], [case.mixed, "--seeds", "1"]],
+        "inspect": [[case.run], [case.mixed, "--seeds", "1"]],
+        "probe": [[case.run], [case.mixed, "--seeds", "1"]],
         "crossplay": [
             *([partner, "heuristics", *short] for partner in partners),
             *(["heuristics", partner, "--env", "matrix", *short] for partner in partners),

@@ -147,9 +147,7 @@ def test_heuristics_are_met_by_their_names_and_with_their_oracles(matrix: Path, 
 
 def test_an_unknown_learner_is_told_the_known(matrix: Path, capsys) -> None:
     sentence = refusal(capsys, "evaluate", matrix, "--learner", "rl3")
-    assert (
-        "learner must be rl2, feedforward, plastic, planner or module:Class, got 'rl3'. Did you mean 'rl2'?" in sentence
-    )
+    assert "planner, liam, e3t, upd, gpl, odits, meliba or module:Class, got 'rl3'. Did you mean 'rl2'?" in sentence
     assert f"coverset train {matrix} --learner plastic" in refusal(capsys, "evaluate", matrix, "--learner", "plastic")
 
 
@@ -213,7 +211,9 @@ def test_files_that_are_cut_off_or_missing_are_told(matrix: Path, misfits, capsy
 
 def test_an_agent_of_another_shape_is_not_evaluated(matrix: Path, misfits: dict[tuple[str, str], Path], capsys) -> None:
     shutil.copy(misfits["actions", "saved"], matrix / "seed-0" / "rl2")
-    assert "chooses among 4 actions, but seat 0 has 1 and 3" in refusal(capsys, "evaluate", matrix, "--seeds", "0")
+    assert "choose among 3 actions to play in seat 0, got 1 and 4" in refusal(
+        capsys, "evaluate", matrix, "--seeds", "0"
+    )
 
 
 def test_members_are_counted_from_1_wherever_they_are_named(matrix: Path) -> None:

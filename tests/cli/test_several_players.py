@@ -135,7 +135,7 @@ def test_exported_agents_play_in_a_team(study: Path, capsys, learner: str) -> No
 def test_the_report_lists_every_seat_and_mixed_teams(study: Path, capsys) -> None:
     assert run(["report", str(study), "--json"]) == 0
     written = json.loads(capsys.readouterr().out)
-    data = {Path(path).stem.removeprefix("picking-trio-"): Path(path) for path in written["data"]}
+    data = {Path(path).stem.removeprefix("trio-"): Path(path) for path in written["data"]}
     with data["returns-by-seat"].open() as file:
         rows = [*csv.DictReader(file)]
     assert {row["seat"] for row in rows} == {"0", "1", "2"}

@@ -287,7 +287,7 @@ def test_sixteen_seeds_stay_readable(tmp_path):
     assert "(95% interval 1.00 to 1.00, 16 seeds paired), so L-BRDiv is ahead" in parsed.words
     assert "≥ 83" in parsed.words
     assert "at most 6.00" in parsed.words
-    methods = {row["method"] for row in table(page, "my-games-kitchen-final-returns")}
+    methods = {row["method"] for row in table(page, "kitchen-final-returns")}
     assert methods == {"L-BRDiv", "BRDiv", "mine"}
     assert page.stat().st_size < 6_000_000
 
@@ -318,7 +318,7 @@ def test_every_named_agent_and_seat_is_shown(tmp_path):
     for title in titles:
         assert f"{title} agents with each held-out partner" in words
     assert [row["agent"] for row in table(page, "overview")] == ["rl2", "rl2-wide", "mine", "rl2"]
-    final = {(row["method"], row["agent"]) for row in table(page, "my-games-kitchen-final-returns")}
+    final = {(row["method"], row["agent"]) for row in table(page, "kitchen-final-returns")}
     assert final == {("L-BRDiv", "rl2"), ("L-BRDiv", "rl2-wide"), ("L-BRDiv", "mine"), ("BRDiv", "rl2")}
     assert "coverset train my_games-kitchen-lbrdiv-fast --learner rl2 --name rl2-wide --preset fast --seat 1" in words
     assert "coverset evaluate my_games-kitchen-lbrdiv-fast --agents rl2-wide" in words
@@ -340,7 +340,7 @@ def test_two_seeds_are_both_shown_and_have_no_interval(tmp_path):
     root = write_study(tmp_path, seeds=2, methods=("lbrdiv", "lipo"))
     page = write_report(root)
     words = Page(page).words
-    (row, _) = table(page, "my-games-kitchen-final-returns")
+    (row, _) = table(page, "kitchen-final-returns")
     ends = ", ".join(f"{float(row[name]):.2f}" for name in ("lowest_seed", "highest_seed"))
     assert words.count(f"(two seeds: {ends})") == 1
     assert f"two seeds: {ends}" in words.replace(f"(two seeds: {ends})", "")
@@ -352,11 +352,11 @@ def test_two_seeds_are_both_shown_and_have_no_interval(tmp_path):
 def test_one_figure_per_game_is_ready_for_print(tmp_path):
     page = write_report(write_study(tmp_path, seeds=3, methods=("lbrdiv", "lipo")))
     figures = page.parent / "figures"
-    assert {path.suffix for path in figures.glob("my-games-kitchen-figure.*")} == {".pdf", ".png", ".svg"}
-    content = (figures / "my-games-kitchen-figure.pdf").read_bytes()
+    assert {path.suffix for path in figures.glob("kitchen-figure.*")} == {".pdf", ".png", ".svg"}
+    content = (figures / "kitchen-figure.pdf").read_bytes()
     assert content.startswith(b"%PDF")
     assert b"/Type3" not in content
-    drawn = (figures / "my-games-kitchen-figure.svg").read_text()
+    drawn = (figures / "kitchen-figure.svg").read_text()
     assert all(f"({letter})" in drawn for letter in "abcd")
 
 
@@ -405,7 +405,7 @@ def test_hostile_text_is_escaped_and_nothing_of_a_study_is_run(tmp_path):
     assert "script" not in {tag for tag, _ in parsed.tags}
     assert hostile in parsed.words
     assert all(".." not in path.name and "/" not in path.name for path in page.parent.rglob("*"))
-    assert table(page, "antigravity-fly-coverage")[0]["covers"] == hostile
+    assert table(page, "fly-coverage")[0]["covers"] == hostile
 
 
 def test_bad_input_is_one_sentence(tmp_path, capsys):
@@ -425,5 +425,5 @@ def test_python_gives_the_same(tmp_path):
     write_study(tmp_path, seeds=2, methods=("lbrdiv", "lipo"))
     written = coverset.report(tmp_path, out=tmp_path / "out")
     assert Path(written["page"]) == tmp_path / "out" / "index.html"
-    bands = table(Path(written["page"]), "my-games-kitchen-robustness-mean")
+    bands = table(Path(written["page"]), "kitchen-robustness-mean")
     assert [int(row["env_steps"]) for row in bands if row["method"] == "LIPO"] == list(STEPS[1:])

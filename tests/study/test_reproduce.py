@@ -166,7 +166,10 @@ def test_a_report_that_fails_is_an_outcome_too(finished, monkeypatch) -> None:
     [
         ({"methods": ()}, "methods must name at least one"),
         ({"methods": ("lbrdive",)}, "Did you mean 'lbrdiv'"),
-        ({"learners": ("rl3",)}, "learner must be rl2, feedforward, plastic, planner or module:Class"),
+        (
+            {"learners": ("rl3",)},
+            "learner must be rl2, feedforward, plastic, planner, liam",
+        ),
         ({"seeds": (1, 1)}, "seeds must be different"),
         ({"preset": "quick"}, "preset must be one of"),
         ({"generation": {"total_step": 3}}, "Did you mean 'total_steps'"),

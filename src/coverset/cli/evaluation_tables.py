@@ -1,12 +1,12 @@
 """What `coverset evaluate` prints: a line for every partner of one agent, or for every agent if there are several."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coverset.cli.shared import print_text
 from coverset.cli.tables import print_rows
 from coverset.evaluation.bounds_wording import describe_bounds
-from coverset.evaluation.seed_averages import PartnerAverage, average_over_seeds, describe_spread
+from coverset.evaluation.seed_averages import PartnerAverage, average_over_seeds, cells_by_title, describe_spread
 from coverset.evaluation.statistics import paired_difference
 
 MOST_LETTERS = 12
@@ -106,7 +106,7 @@ def _show_partners(agent: str, records: list[Record], *, details: bool) -> None:
         _show_seeds(records)
 
 
-def _describe_cell(cells: list[Record], seeds: int) -> str:
+def _describe_cell(cells: Sequence[Mapping[str, Any]], seeds: int) -> str:
     """How far the seeds differ that meet a partner; of two, both, which the heading says."""
     values = [cell["mean_return"] for cell in cells]
     if seeds == 2:
@@ -114,17 +114,9 @@ def _describe_cell(cells: list[Record], seeds: int) -> str:
     return describe_spread(values)
 
 
-def _rows(records: list[Record]) -> dict[str, list[Record]]:
+def _rows(records: list[Record]) -> dict[str, Sequence[Mapping[str, Any]]]:
     """Cells by the title of the partner; then the mean over partners, and the mixed teams."""
-    rows: dict[str, list[Record]] = {}
-    for record in records:
-        for cell in record["partners"].values():
-            rows.setdefault(cell["title"], []).append(cell)
-    rows["mean"] = records
-    for record in records:
-        for name, cell in record["mixed_teams"].items():
-            rows.setdefault(name, []).append(cell)
-    return rows
+    return {**cells_by_title(records, "partners"), "mean": records, **cells_by_title(records, "mixed_teams")}
 
 
 def _show_seeds(records: list[Record]) -> None:

@@ -1,6 +1,6 @@
 """Averages over the members of a population, and over the seeds of an evaluation, for tables."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -38,7 +38,7 @@ class PartnerAverage:
         return self.oracle_fraction if kind == "oracle" else self.reference_fraction
 
 
-def average_over_seeds(cells: Sequence[dict[str, Any]]) -> PartnerAverage:
+def average_over_seeds(cells: Sequence[Mapping[str, Any]]) -> PartnerAverage:
     """Average the results of each seed's agent with one partner, as in `evaluation.json`."""
     return PartnerAverage(
         interval=student_interval([cell["mean_return"] for cell in cells]),
@@ -51,7 +51,29 @@ def average_over_seeds(cells: Sequence[dict[str, Any]]) -> PartnerAverage:
     )
 
 
-def _mean_known(cells: Sequence[dict[str, Any]], field: str) -> float | None:
+def cells_by_title(records: Iterable[Mapping[str, Any]], field: str) -> dict[str, list[Mapping[str, Any]]]:
+    """The cells of several seeds' evaluations by the title of the partner or team, in order.
+
+    Seeds have partners of the same key that are not the same policy: `other-seeds 1` is a teammate of another seed for
+    each. Their titles name the policy.
+
+    Args:
+      records: as in `evaluation.json`.
+      field: `partners` or `mixed_teams`.
+    """
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        for name, cell in record.get(field, {}).items():
+            found.setdefault(team_title(name, record["partners"]), []).append(cell)
+    return found
+
+
+def team_title(name: str, partners: Mapping[str, Mapping[str, Any]]) -> str:
+    """The titles of the partners of a team, which is named by their keys joined by +."""
+    return " + ".join(partners.get(part, {}).get("title") or part for part in name.split(" + "))
+
+
+def _mean_known(cells: Sequence[Mapping[str, Any]], field: str) -> float | None:
     known = [value for cell in cells if (value := cell.get(field)) is not None]
     return fmean(known) if known else None
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 from jaxtyping import Float
 
-from coverset.evaluation.seed_averages import describe_spread, mean_self_and_cross_play
+from coverset.evaluation.seed_averages import cells_by_title, describe_spread, mean_self_and_cross_play
 from coverset.runs.game_names import game_title
 
 if TYPE_CHECKING:
@@ -261,12 +261,9 @@ def describe_coverage(summary: dict[str, Any]) -> str:
 
 def _draw_adaptation(ax: Any, records: list[EvaluationResult]) -> None:
     """One line per partner."""
-    curves: dict[str, list[list[float]]] = {}
-    for record in records:
-        for cell in record["partners"].values():
-            curves.setdefault(cell["title"], []).append(cell["curve"])
+    curves = cells_by_title(records, "partners")
     for title, found in curves.items():
-        mean = np.mean(found, axis=0)
+        mean = np.mean([cell["curve"] for cell in found], axis=0)
         ax.plot(np.arange(1, len(mean) + 1), mean, label=title)
     ax.set(xlabel="episode with a partner", ylabel="mean return")
     beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}  # a legend within would cover lines

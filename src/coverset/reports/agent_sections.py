@@ -168,9 +168,11 @@ def _partner_table(chapter: Chapter, partners: DataTable, agents: AgentGroup, *,
     unknown = known == "reference" and all(cell["reference"] is None for cell in found)
     rows = []
     for partner in tables.partner_names(chapter, agents.label):
-        line = [partner, *([] if unknown else _best_known(cells[partner, methods[0]], known))]
+        line = [partner, *([] if unknown else _best_known(next(c for c in found if c["partner"] == partner), known))]
         for method in methods:
-            cell = cells[partner, method]
+            if (cell := cells.get((partner, method))) is None:
+                line += [UNKNOWN] * (2 if unknown else 3)
+                continue
             both = (cell["lowest_seed"], cell["highest_seed"]) if cell["seeds"] == 2 else ()
             line += [format_number(cell["mean_return"]), format_interval(cell["low"], cell["high"], both)]
             line += [] if unknown else [_share(cell, known)]

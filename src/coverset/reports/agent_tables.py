@@ -3,11 +3,12 @@
 Agents are named by the labels of their groups (`agent_groups`).
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from coverset.evaluation.seed_averages import cells_by_title
 from coverset.evaluation.statistics import (
     Interval,
     PairedDifference,
@@ -173,22 +174,26 @@ def partner_table(chapter: Chapter) -> DataTable:
     Where no oracle is known, `reference` is what the best responses of the partner's own seed earn with it.
     """
     rows = [
-        (agents.label, partner, method.label, *_partner_cells([record["partners"][partner] for record in records]))
+        (agents.label, partner, method.label, *_partner_cells(cells))
         for agents in chapter.agents
         for partner in partner_names(chapter, agents.label)
         for method in chapter.methods
-        if (records := [*method.evaluations.get(agents.label, {}).values()])
+        if (cells := _titled_cells(method, agents.label, "partners").get(partner))
     ]
     return make_table(chapter, "partners", PARTNER_COLUMNS, rows)
 
 
 def partner_names(chapter: Chapter, label: str) -> list[str]:
-    """Held-out partners of a group of agents, in the order of evaluation."""
-    every = (record for m in chapter.methods for record in m.evaluations.get(label, {}).values())
-    return list(next(every, {"partners": {}})["partners"])
+    """Titles of the held-out partners of a group of agents, in the order of evaluation."""
+    return [*dict.fromkeys(title for m in chapter.methods for title in _titled_cells(m, label, "partners"))]
 
 
-def _partner_cells(cells: list[Content]) -> tuple[Any, ...]:
+def _titled_cells(method: MethodRuns, label: str, field: str) -> dict[str, list[Mapping[str, Any]]]:
+    """The cells of all seeds whose agents meet a partner or a mixed team, by its title."""
+    return cells_by_title(method.evaluations.get(label, {}).values(), field)
+
+
+def _partner_cells(cells: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:
     returns = [cell["mean_return"] for cell in cells]
     interval = student_interval(returns)
     first = cells[0]
@@ -205,16 +210,14 @@ def team_table(chapter: Chapter) -> DataTable:
     rows = []
     for agents in chapter.agents:
         for method in chapter.methods:
-            records = [*method.evaluations.get(agents.label, {}).values()]
             for kind, field in (("whole", "partners"), ("mixed", "mixed_teams")):
-                for team in records[0].get(field, {}) if records else ():
-                    cells = [record[field][team] for record in records if team in record.get(field, {})]
+                for team, cells in _titled_cells(method, agents.label, field).items():
                     rows.append((agents.label, method.label, kind, team, *_team_cells(cells)))
     columns = ("agent", "method", "kind", "team", "seeds", "mean_return", "low", "high", "returns_by_seat")
     return make_table(chapter, "teams", (*columns, "lowest_seed", "highest_seed"), rows)
 
 
-def _team_cells(cells: list[Content]) -> tuple[Any, ...]:
+def _team_cells(cells: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:
     returns = [cell["mean_return"] for cell in cells]
     interval = student_interval(returns)
     seats = [cell["seat_returns"] for cell in cells if cell.get("seat_returns") is not None]

@@ -11,6 +11,9 @@ from matplotlib.figure import Figure
 from coverset.reports.rendering import draw_svg, inline_svg
 from coverset.reports.tables import DataTable
 
+LONGEST_LINE = 16
+"""Characters of a cell that is never broken into lines."""
+
 
 @dataclass(frozen=True)
 class Paragraph:
@@ -153,7 +156,9 @@ def _render_table(table: HtmlTable) -> str:
         titles = (f'<th scope="colgroup" colspan="{count}" class="group">{escape(t)}</th>' for t, count in table.groups)
         head = f"{''.join(titles)}</tr><tr>{head}"
     body = "".join(
-        "<tr>" + "".join(f"<td{_cell_class(table, n)}>{escape(cell)}</td>" for n, cell in enumerate(row)) + "</tr>"
+        "<tr>"
+        + "".join(f"<td{_cell_class(table, n, cell)}>{escape(cell)}</td>" for n, cell in enumerate(row))
+        + "</tr>"
         for row in table.rows
     )
     files = _render_links([(f"data/{data.name}.csv", f"{data.name}.csv") for data in table.data])
@@ -164,5 +169,7 @@ def _render_table(table: HtmlTable) -> str:
     return f"<details><summary>{escape(table.folded)}</summary>{html}</details>" if table.folded else html
 
 
-def _cell_class(table: HtmlTable, column: int) -> str:
-    return "" if column < table.text_columns else ' class="number"'
+def _cell_class(table: HtmlTable, column: int, cell: str = "") -> str:
+    """Numbers stand on the right; long cells may break, so that tables of long names fit the page."""
+    names = ["number"] * (column >= table.text_columns) + ["long"] * (len(cell) > LONGEST_LINE)
+    return f' class="{" ".join(names)}"' if names else ""

@@ -104,7 +104,7 @@ def make_chapters(runs: Iterable[RunRecord], members: Callable[[Content], Sequen
     by_environment = group_by(runs, lambda run: (run.config["env"], to_json(run.config["env_parameters"])))
     groups = sorted(by_environment.values(), key=lambda group: _rank(group[0].config["env"], ENVIRONMENT_ORDER))
     titles = _make_titles([group[0].config for group in groups])
-    slugs = _number_duplicates([make_slug(group[0].config["env"]) for group in groups])
+    slugs = _number_duplicates([make_slug(_short_title(group[0].config)) for group in groups])
     return tuple(
         _make_chapter(title, slug, group, members) for title, slug, group in zip(titles, slugs, groups, strict=True)
     )
@@ -167,7 +167,7 @@ def _rank(name: str, order: Iterable[str]) -> tuple[int, str]:
 
 def _make_titles(configs: list[Content]) -> list[str]:
     """Title environments by their readable names, with what differs if an environment occurs more than once."""
-    short = [game_title(config["env"], config["env_parameters"]) for config in configs]
+    short = [_short_title(config) for config in configs]
     titles = []
     for config, title in zip(configs, short, strict=True):
         twins = [other for other, named in zip(configs, short, strict=True) if named == title]
@@ -178,6 +178,10 @@ def _make_titles(configs: list[Content]) -> list[str]:
         name = title if len(alike) == len(twins) else config["env"]
         titles.append(f"{name} ({values})" if values else name)
     return titles
+
+
+def _short_title(config: Content) -> str:
+    return game_title(config["env"], config["env_parameters"])
 
 
 def make_slug(name: str) -> str:
