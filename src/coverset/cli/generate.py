@@ -109,7 +109,7 @@ def parse(arguments: list[str]) -> Generate:
         raise ValueError("generate needs an environment as its first argument, for example: coverset generate matrix.")
     arguments, size = take_option(arguments, "--population-size", AUTO)
     method = peek_option(arguments, "--method", default_method(size))
-    found = {} if size is None else {"population_size": size}
+    found: dict[str, Any] = {} if size is None else {"population_size": size}
     settings, own = resolve_generation(env, method, peek_option(arguments, "--preset", "fast"), **found)
     options = with_settings(Generate, METHOD_SETTINGS, type(own))
     return read_options(
