@@ -140,7 +140,7 @@ def test_code_of_a_runs_own_is_imported_only_if_it_is_trusted(shared, monkeypatc
 
 
 def test_runs_that_train_come_first(directory):
-    """Of four groups in alphabetical order, the third has a seed that is still training."""
+    """Of four groups in alphabetical order, the third has a seed that has trained and is not finished yet."""
     (directory / "matrix" / "seed-1" / "summary.json").unlink()
     (directory / "matrix" / "seed-1" / "metrics.jsonl").touch()
     with Served(directory) as studio:
@@ -148,4 +148,4 @@ def test_runs_that_train_come_first(directory):
     listed = [(run["group"], run["seed"]) for run in runs]
     assert listed[:2] == [("matrix", 0), ("matrix", 1)]
     assert listed[2:] == sorted(listed[2:])
-    assert runs[1]["state"] == "training"
+    assert runs[1]["state"] == "measuring"

@@ -61,7 +61,11 @@ class RunRecords:
         return {
             **known,
             **_settings(config),
-            **({"population_size": as_count(summary.get("population_size"))} if summary else {}),
+            **(
+                {"population_size": as_count(summary["population_size"])}
+                if summary and "population_size" in summary
+                else {}
+            ),
             **self._progress(run.path, config, summary, log),
             "message": _log_message(log),
             "returns": _returns(log.rows),
