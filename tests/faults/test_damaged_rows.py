@@ -235,7 +235,17 @@ def test_rows_of_every_method_are_complete(method: str, tmp_path: Path) -> None:
     assert place(tmp_path, "generate").count_intact_rows(make_job(tmp_path, "generate", method).check_row) == 1
 
 
-@pytest.mark.parametrize("learner", [name for name in LEARNERS if name not in ("plastic", "planner")])
+QUICK_LEARNERS = ("rl2", "feedforward", "upd")
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        pytest.param(name, marks=() if name in QUICK_LEARNERS else pytest.mark.slow)
+        for name in LEARNERS
+        if name not in ("plastic", "planner")
+    ],
+)
 def test_rows_of_every_learner_are_complete(root: Path, learner: str) -> None:
     train(root, learner=learner, resume=True)
     run = RunDirectory(root / "seed-0" / learner)
